@@ -1,0 +1,4 @@
+package checkpoint
+
+// Checkpointer is what user code checkpoints with.
+type Checkpointer struct{}

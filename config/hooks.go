@@ -1,0 +1,120 @@
+package config
+
+import "time"
+
+// Hooks are functions that shardlease calls when something happened; every one may be nil. They are called from the
+// goroutine in which it happened, so they must return quickly, must not block, and must be safe for concurrent use. A panic
+// in a hook is the caller's own. Fields may be added, also to the event types.
+type Hooks struct {
+	WorkerStarted func(WorkerEvent) // Run has begun
+	WorkerStopped func(WorkerEvent) // Run is about to return
+
+	LeaseCreated  func(LeaseEvent) // a row was created by this worker
+	LeaseTaken    func(LeaseEvent) // this worker holds a lease it did not hold
+	LeaseRenewed  func(LeaseEvent)
+	LeaseLost     func(LeaseEvent) // held no more, against our will; Err says why
+	LeaseReleased func(LeaseEvent) // given up on purpose
+	LeaseSkipped  func(LeaseEvent) // a row that cannot be read as a lease; once per key and process; Err says why
+
+	CheckpointWritten func(CheckpointEvent)
+	CheckpointRefused func(CheckpointEvent) // Err says why: out of order, beyond what was delivered, lease lost, table
+
+	Fetched        func(FetchEvent) // one read from the stream, also an empty or failed one
+	BatchProcessed func(BatchEvent) // ProcessRecords returned
+	Retried        func(RetryEvent) // something failed and will be tried again
+	Panicked       func(PanicEvent) // user code panicked
+	ShardEnded     func(LeaseEvent) // a shard was read to its end and its checkpoint says so
+	Synced         func(SyncEvent)  // leases were compared with shards
+	StateChanged   func(StateEvent) // a consumer moved to another state
+	WorkerLooked   func(LookEvent)  // the lease taker has read the table
+}
+
+// WorkerEvent is about this worker.
+type WorkerEvent struct {
+	Worker string
+	Err    error // of WorkerStopped: what Run returns
+}
+
+// LeaseEvent is about one lease.
+type LeaseEvent struct {
+	Worker   string
+	LeaseKey string
+	Counter  int64         // after the event
+	Token    int64         // fencing token of this worker's tenure, if it has one
+	From     string        // of LeaseTaken: the previous owner, empty if there was none
+	Elapsed  time.Duration // of LeaseRenewed: how long the write took
+	Err      error
+}
+
+// CheckpointEvent is about one checkpoint.
+type CheckpointEvent struct {
+	Worker, LeaseKey  string
+	SequenceNumber    string
+	SubSequenceNumber int64
+	Pending           bool // first half of a two-phase checkpoint
+	Elapsed           time.Duration
+	Err               error
+}
+
+// FetchEvent is about one read from the stream.
+type FetchEvent struct {
+	Worker, LeaseKey   string
+	Records            int
+	Bytes              int
+	MillisBehindLatest int64
+	Elapsed            time.Duration
+	Err                error
+}
+
+// BatchEvent is about one call of ProcessRecords.
+type BatchEvent struct {
+	Worker, LeaseKey   string
+	Records            int
+	MillisBehindLatest int64
+	Elapsed            time.Duration
+	Err                error
+}
+
+// RetryEvent is about something that failed and will be tried again.
+type RetryEvent struct {
+	Worker, LeaseKey string // LeaseKey is empty if no single lease is concerned
+	What             string // what was being done, as "list leases", "initialize", "process records"
+	Attempt          int    // how often it has failed in a row, from 1
+	Wait             time.Duration
+	Err              error
+}
+
+// PanicEvent is about a panic of user code.
+type PanicEvent struct {
+	Worker, LeaseKey string
+	What             string // the method that panicked
+	Value            any
+	Stack            []byte
+}
+
+// SyncEvent is about one comparison of shards and leases.
+type SyncEvent struct {
+	Worker, Stream string
+	Shards         int // listed
+	Leases         int // found in the table
+	Created        int
+	Elapsed        time.Duration
+	Err            error
+}
+
+// StateEvent is about one consumer.
+type StateEvent struct {
+	Worker, LeaseKey string
+	From, To         string
+}
+
+// LookEvent is about one look at the lease table.
+type LookEvent struct {
+	Worker  string
+	Leases  int // rows seen
+	Workers int // live workers seen, this one included
+	Held    int // leases this worker holds
+	Target  int // leases this worker should hold
+	Elapsed time.Duration
+	Err     error
+}
