@@ -1,8 +1,13 @@
-// Package wire holds what the emulated services share: modelled errors and how a request reaches a service.
+// Package wire holds what the emulated services share: errors as they go over the wire, encodings, and how a service
+// reports what a request used.
+//
+// A service is an http.Handler. It finds its operation in the X-Amz-Target header, reads the body, answers with
+// [WriteResult] or [WriteError], and calls [Charge] for the capacity that the request used. It reads the clock with
+// time.Now (virtual inside testing/synctest), starts no goroutines and holds no mutex while it waits or writes.
 package wire
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"net/http"
 )
@@ -15,6 +20,7 @@ type Error struct {
 	Fields  map[string]any // further members of the error shape, as Item or CancellationReasons
 }
 
+// Error is the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Errorf makes an error of status 400.
@@ -22,24 +28,23 @@ func Errorf(code, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Codec turns bodies into values and back, so that a service does not know which encoding a client speaks.
-type Codec interface {
-	Unmarshal(data []byte, v any) error
-	Marshal(v any) ([]byte, error)
-	ContentType() string
+// Usage is what one request cost.
+type Usage struct {
+	ReadUnits, WriteUnits float64
 }
 
-// Request is one call, decoded as far as the transport can.
-type Request struct {
-	Operation string // as GetRecords
-	Body      []byte
-	Codec     Codec
-	HTTP      *http.Request
+type usageKey struct{}
+
+// WithUsage gives a request's context a place where the service notes what the request used.
+func WithUsage(ctx context.Context, u *Usage) context.Context {
+	return context.WithValue(ctx, usageKey{}, u)
 }
 
-// JSON is the encoding of awsJson1.0 and 1.1; its value is the content type.
-type JSON string
-
-func (JSON) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
-func (JSON) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
-func (j JSON) ContentType() string              { return string(j) }
+// Charge adds to the usage of the request that ctx belongs to; without one it does nothing. A request is served by one
+// goroutine, so it needs no lock.
+func Charge(ctx context.Context, readUnits, writeUnits float64) {
+	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
+		u.ReadUnits += readUnits
+		u.WriteUnits += writeUnits
+	}
+}

@@ -1,0 +1,41 @@
+package emulator
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Listen serves on addr, as "127.0.0.1:4567" (port 0 takes a free one), over HTTP/1.1 and HTTP/2 without TLS. It returns
+// the address to give clients as their endpoint (AWS_ENDPOINT_URL) and the function that closes the port, breaks what is
+// open and waits until both are done; it may be called more than once. Clients need credentials, any will do: the access
+// key id is their name for [Rule] and [CountKey].
+func (s *Server) Listen(addr string) (url string, stop func(), err error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", nil, fmt.Errorf("listen for emulator clients on %s: %w", addr, err)
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	var open sync.WaitGroup
+	server := &http.Server{
+		Protocols: &protocols,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			open.Add(1)
+			defer open.Done()
+			s.ServeHTTP(w, r)
+		}),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l) // http.ErrServerClosed, or the listener broke: either way the port is closed
+	}()
+	return "http://" + l.Addr().String(), sync.OnceFunc(func() {
+		_ = server.Close() // ends the requests' contexts, by which handlers end
+		<-done
+		open.Wait()
+	}), nil
+}

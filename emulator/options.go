@@ -1,0 +1,43 @@
+package emulator
+
+import "time"
+
+// Option changes what [New] builds.
+type Option func(*settings)
+
+type settings struct {
+	limits          bool
+	controlDelay    time.Duration
+	indexDelay      time.Duration
+	iteratorTTL     time.Duration
+	subscriptionTTL time.Duration
+}
+
+// WithLimits makes the server throttle as the services do: Kinesis shards take 1000 records and 1 MiB and give 2 MiB
+// and five calls a second, control calls have their own rates, and DynamoDB tables of fixed throughput keep to it.
+// Without it nothing is ever throttled, except by [Server.Inject].
+func WithLimits() Option { return func(s *settings) { s.limits = true } }
+
+// WithControlDelay sets how long CREATING, UPDATING and DELETING last, for streams, consumers and tables. The default,
+// 0, finishes every change within the call that asks for it; a negative value counts as 0.
+func WithControlDelay(d time.Duration) Option {
+	return func(s *settings) { s.controlDelay = max(0, d) }
+}
+
+// WithIndexDelay sets by how much a global secondary index lags behind its table. The default is 0; a negative value
+// counts as 0.
+func WithIndexDelay(d time.Duration) Option {
+	return func(s *settings) { s.indexDelay = max(0, d) }
+}
+
+// WithIteratorTTL sets how long a shard iterator is good for. The default, also for values that are not positive, is
+// the service's 5 minutes.
+func WithIteratorTTL(d time.Duration) Option {
+	return func(s *settings) { s.iteratorTTL = d }
+}
+
+// WithSubscriptionTTL sets how long a subscription (SubscribeToShard) lasts before the server ends it. The default,
+// also for values that are not positive, is the service's 5 minutes.
+func WithSubscriptionTTL(d time.Duration) Option {
+	return func(s *settings) { s.subscriptionTTL = d }
+}
