@@ -1,0 +1,73 @@
+# Habits. `make` prints them.
+SHELL := bash
+LINT_VERSION := v2.15.0
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/shardlease-tools
+SEED ?= 0
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: check
+check: lint test race ## what to run before a commit
+
+.PHONY: test
+test: ## go test ./...
+	go test ./...
+
+.PHONY: race
+race: ## the same with the race detector, shuffled, long ones shortened
+	go test -race -short -shuffle=on ./...
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## golangci-lint, formatting, go.mod
+	$< run ./...
+	go mod tidy -diff
+
+$(TOOLS)/golangci-lint-$(LINT_VERSION):
+	mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv $(TOOLS)/golangci-lint $@
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## gofumpt and import order
+	$< fmt ./...
+
+.PHONY: build
+build: ## build and vet everything, also for other systems
+	go build ./... && go vet ./...
+	GOOS=darwin GOARCH=arm64 go build ./...
+	GOOS=windows go build ./...
+	GOARCH=arm64 go build ./...
+	GOARCH=386 go build ./...
+
+.PHONY: bench
+bench: ## benchmarks; ratios are what counts
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for 10 s (FUZZTIME=1m for longer)
+	.ci/fuzz $(or $(FUZZTIME),10s)
+
+.PHONY: demo
+demo: ## the main job on the embedded emulator
+	go run ./cmd/shardlease demo
+
+.PHONY: conformance
+conformance: ## our two seams against dynalite and kinesis-local
+	integration/conformance.sh
+
+.PHONY: flights-20k
+flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
+	integration/flights.sh 20k
+
+.PHONY: flights-200k
+flights-200k: ## 200,000 real flights through the emulator, one consumer killed
+	integration/flights.sh 200k
+
+.PHONY: ci
+ci: ## what CI runs
+	.ci/run
+
+.PHONY: full
+full: ci flights-200k ## CI and all that takes longer
