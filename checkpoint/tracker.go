@@ -1,0 +1,307 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Tracker knows, for one tenure of one shard, what was delivered, what is handled and what is durable. The shard's consumer
+// tells it about batches; user code sees only its [Checkpointer]. All methods may be called from any goroutine; those that
+// tell about batches belong to the consumer, whose calls do not overlap.
+// (KCL: ShardRecordProcessorCheckpointer)
+type Tracker struct {
+	store Store
+	opts  TrackerOptions
+
+	// turn holds one token, which whoever writes takes out: it serialises writes, and waiting for it obeys ctx.
+	turn   chan struct{}
+	closed chan struct{} // closed by Close, after cause was set
+
+	mu        sync.Mutex
+	cause     error                  // why the tracker was closed
+	last      ExtendedSequenceNumber // durable
+	floor     ExtendedSequenceNumber // the largest place that is or may be durable; never before last
+	good      ExtendedSequenceNumber // end of the last handled batch, or where this tenure started
+	inHand    ExtendedSequenceNumber // end of the batch in hand; zero if there is none
+	delivered ExtendedSequenceNumber // largest end of a batch, or where this tenure started
+	ended     bool                   // the shard has no more records
+}
+
+// TrackerOptions are optional.
+type TrackerOptions struct {
+	// LeaseKey names the shard in errors.
+	LeaseKey string
+	// Now reads the clock for Event.Elapsed, which is 0 without it.
+	Now func() time.Time
+	// Written is called after each successful write, Refused after each call that failed, whatever the reason. They are
+	// called on the goroutine of the caller, in the order in which the writes happened, before the next write starts; they
+	// must not block, nor checkpoint.
+	Written, Refused func(Event)
+}
+
+// Event is about one call of a [Checkpointer].
+type Event struct {
+	At      ExtendedSequenceNumber
+	Pending bool          // it was a Prepare
+	Elapsed time.Duration // of the write; 0 if there was none
+	Err     error
+}
+
+// NewTracker starts at the shard's stored checkpoint, or at the sentinel it starts from. Writes go to store.
+func NewTracker(store Store, from ExtendedSequenceNumber, opts TrackerOptions) *Tracker {
+	if opts.LeaseKey == "" {
+		opts.LeaseKey = "shard"
+	}
+	t := &Tracker{
+		store: store, opts: opts, turn: make(chan struct{}, 1), closed: make(chan struct{}),
+		last: from, floor: from, good: from, delivered: from,
+	}
+	t.turn <- struct{}{}
+	return t
+}
+
+// Checkpointer returns what user code gets.
+func (t *Tracker) Checkpointer() *Checkpointer { return &Checkpointer{t: t} }
+
+// BeginBatch says that ProcessRecords is about to be called with records that end at last. The zero value stands for a
+// batch without records. A batch that is repeated may end earlier than it did before; what was delivered stays delivered.
+func (t *Tracker) BeginBatch(last ExtendedSequenceNumber) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.inHand = last
+	if last.Compare(t.delivered) > 0 {
+		t.delivered = last
+	}
+}
+
+// EndBatch says that ProcessRecords has returned. If handled is false (an error, a panic), Checkpoint covers only the
+// batches before it from now on; its records may still be named in CheckpointAt.
+func (t *Tracker) EndBatch(handled bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if handled && t.inHand.Compare(t.good) > 0 {
+		t.good = t.inHand
+	}
+	t.inHand = ExtendedSequenceNumber{}
+}
+
+// BeginShardEnd says that every record of the shard was delivered and handled, and that ShardEnded is about to be called.
+// From now on Checkpoint means SHARD_END, and so does the number of the last record, however often ShardEnded is repeated:
+// the number is the largest one delivered, which no later call changes.
+func (t *Tracker) BeginShardEnd() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+}
+
+// Last returns the last checkpoint that is known to be durable.
+func (t *Tracker) Last() ExtendedSequenceNumber {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+// Close ends the tracker: every call that has not begun to write yet, and every later one, fails with an error that wraps
+// [ErrLeaseLost] and cause. Close does not wait for a write that has begun; that one obeys its own context. Only the first
+// Close has an effect.
+func (t *Tracker) Close(cause error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cause != nil {
+		return
+	}
+	switch {
+	case cause == nil:
+		t.cause = ErrLeaseLost
+	case errors.Is(cause, ErrLeaseLost):
+		t.cause = cause
+	default:
+		t.cause = fmt.Errorf("%w: %w", ErrLeaseLost, cause)
+	}
+	close(t.closed)
+}
+
+// request is one call of a Checkpointer: where to, as decided when the call was made.
+type request struct {
+	at      ExtendedSequenceNumber
+	all     bool // at is not the caller's but what was handled when it called
+	pending bool
+	state   []byte
+}
+
+// handled is the request of Checkpoint: see covered.
+func (t *Tracker) handled() request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return request{at: t.covered(), all: true}
+}
+
+// explicit is the request of CheckpointAt. At the end of the shard the number of the last record means SHARD_END. That
+// comes before any comparison with the last checkpoint: a program that checkpointed the last record while it processed it,
+// and names it again in ShardEnded, means to complete the shard.
+func (t *Tracker) explicit(at ExtendedSequenceNumber) request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended && !at.IsSentinel() && at.Compare(t.delivered) == 0 {
+		at = ShardEnd
+	}
+	return request{at: at}
+}
+
+// covered returns what Checkpoint covers at this moment. The caller holds mu.
+func (t *Tracker) covered() ExtendedSequenceNumber {
+	switch {
+	case t.ended:
+		return ShardEnd
+	case t.inHand.Compare(t.good) > 0:
+		return t.inHand
+	}
+	return t.good
+}
+
+// set waits for its turn, decides, and writes. It returns the place that was decided on.
+func (t *Tracker) set(ctx context.Context, r request) (ExtendedSequenceNumber, error) {
+	if err := t.await(ctx); err != nil {
+		return r.at, t.refuse(r, 0, err)
+	}
+	defer func() { t.turn <- struct{}{} }()
+
+	at, write, err := t.decide(r)
+	r.at = at
+	if err != nil {
+		return at, t.refuse(r, 0, err)
+	}
+	if !write {
+		return at, nil
+	}
+	began := t.now()
+	if r.pending {
+		err = t.store.WritePending(ctx, Pending{At: at, State: r.state})
+	} else {
+		err = t.store.WriteCheckpoint(ctx, at)
+		t.record(at, err)
+	}
+	elapsed := t.now().Sub(began)
+	if err != nil {
+		return at, t.refuse(r, elapsed, err)
+	}
+	if t.opts.Written != nil {
+		t.opts.Written(Event{At: at, Pending: r.pending, Elapsed: elapsed})
+	}
+	return at, nil
+}
+
+// await takes the token out of turn. It prefers a closed tracker and a done ctx to a free turn, so that a call which must
+// fail never writes.
+func (t *Tracker) await(ctx context.Context) error {
+	select {
+	case <-t.closed:
+		return t.closedBy()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.turn:
+	}
+	var err error
+	select {
+	case <-t.closed:
+		err = t.closedBy()
+	default:
+		if err = context.Cause(ctx); err == nil {
+			return nil
+		}
+	}
+	t.turn <- struct{}{}
+	return err
+}
+
+func (t *Tracker) closedBy() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cause
+}
+
+// decide returns the place to write and whether there is anything to write. It runs with the turn held, so that what it
+// compares with does not change before the write:
+//
+//  1. Goroutine A calls CheckpointAt(5), goroutine B CheckpointAt(9), both find the last checkpoint at 3.
+//  2. B writes first.
+//  3. If A's place had been compared when A called, A would now move the row from 9 back to 5.
+func (t *Tracker) decide(r request) (at ExtendedSequenceNumber, write bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at = r.at
+	if r.all {
+		// While the call waited its batch may have failed: then it is not handled. Or the next batch has begun: the caller
+		// did not mean that one. So it is the smaller of then and now; but what is or may be durable was said already.
+		if now := t.covered(); now.Compare(at) < 0 {
+			at = now
+		}
+		if at.Compare(t.floor) < 0 {
+			at = t.floor
+		}
+	} else if err := t.check(at); err != nil {
+		return at, false, err
+	}
+	// Equal to the durable place: nothing to write, unless a write of unknown outcome lies between.
+	return at, at.Compare(t.last) != 0 || t.floor.Compare(t.last) != 0, nil
+}
+
+// check decides about a place that the caller named. The caller holds mu.
+func (t *Tracker) check(at ExtendedSequenceNumber) error {
+	if err := at.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOutOfRange, err)
+	}
+	switch {
+	case at.Compare(t.floor) < 0:
+		if t.floor.Compare(t.last) != 0 {
+			return fmt.Errorf("%w: %s is behind %s, whose write failed but may have landed", ErrOutOfRange, at, t.floor)
+		}
+		return fmt.Errorf("%w: %s is behind the last checkpoint %s", ErrOutOfRange, at, t.last)
+	case at.Compare(t.floor) == 0:
+		return nil
+	case at.IsShardEnd() && t.ended:
+		return nil
+	case at.IsShardEnd():
+		return fmt.Errorf("%w: %s before the end of the shard, delivered up to %s", ErrOutOfRange, at, t.delivered)
+	case at.IsSentinel():
+		return fmt.Errorf("%w: %s is not the place of a record, last checkpoint is %s", ErrOutOfRange, at, t.last)
+	case at.Compare(t.delivered) > 0:
+		return fmt.Errorf("%w: %s is beyond the last delivered record %s", ErrOutOfRange, at, t.delivered)
+	}
+	return nil
+}
+
+// record keeps what a checkpoint write has shown. A lost lease changed nothing in the row; any other error may have come
+// after the write landed, so that place becomes the floor.
+func (t *Tracker) record(at ExtendedSequenceNumber, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err == nil:
+		t.last, t.floor = at, at
+	case !errors.Is(err, ErrLeaseLost):
+		t.floor = at
+	}
+}
+
+func (t *Tracker) refuse(r request, elapsed time.Duration, cause error) error {
+	what := "checkpoint"
+	if r.pending {
+		what = "prepare checkpoint"
+	}
+	err := fmt.Errorf("%s %s at %s: %w", what, t.opts.LeaseKey, r.at, cause)
+	if t.opts.Refused != nil {
+		t.opts.Refused(Event{At: r.at, Pending: r.pending, Elapsed: elapsed, Err: err})
+	}
+	return err
+}
+
+func (t *Tracker) now() time.Time {
+	if t.opts.Now == nil {
+		return time.Time{}
+	}
+	return t.opts.Now()
+}
