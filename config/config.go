@@ -5,85 +5,116 @@ import (
 	"time"
 )
 
-// Config is everything a worker can be told. Start from [Default] and change what matters; zero durations are derived.
+// Config is everything a worker can be told. Start from [Default] and change what matters. It is read once, by
+// shardlease.New; later changes have no effect. Where a field's comment names a default, the zero value means that default.
 type Config struct {
+	// ApplicationName names the application: all workers of one application share the stream's shards among them, different
+	// applications each read everything. It is also the default name of the lease table. Required;
+	// 3 to 255 characters of a-z, A-Z, 0-9, '_', '.', '-'. (KCL: applicationName)
 	ApplicationName string
-	StreamName      string
-	StreamARN       string
-	WorkerID        string
+
+	// StreamName is the stream to read. Required unless StreamARN says it; 1 to 128 characters of a-z, A-Z, 0-9, '_', '.', '-'.
+	// (KCL: streamName)
+	StreamName string
+
+	// StreamARN names the stream in full, as arn:aws:kinesis:REGION:ACCOUNT:stream/NAME; needed if the stream belongs to
+	// another account. The name in it must be StreamName, or StreamName must be empty. Default: none, the stream is looked up
+	// by name in the account of the credentials. (KCL: streamArn)
+	StreamARN string
+
+	// WorkerID tells workers of one application apart, and stands in the lease table as the owner of leases. No two living
+	// workers may share one. A worker that comes back with the id it had before regains its leases at once; one that comes
+	// back with a new id waits for FailoverTime, unless it released them when it stopped. Default makes one from the host's
+	// name, the process id and 8 random hex digits. Required; 1 to 2048 bytes of UTF-8. (KCL: workerIdentifier)
+	WorkerID string
+
+	// InitialPosition is where reading starts in a shard that has no checkpoint, and only there: once leases exist it moves
+	// nothing. Default: TrimHorizon(). (KCL: initialPositionInStreamExtended, in practice LATEST there)
 	InitialPosition InitialPosition
+
 	LeaseManagement LeaseManagementConfig
 	Cleanup         LeaseCleanupConfig
 	Coordinator     CoordinatorConfig
 	Lifecycle       LifecycleConfig
 	Retrieval       RetrievalConfig
-	Logger          *slog.Logger
-	Hooks           *Hooks
+
+	// Logger gets what somebody should know; a healthy idle worker logs nothing. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// Hooks are called when something happens. Default: none.
+	Hooks *Hooks
 }
 
-// LeaseManagementConfig is about the lease table and how leases are held.
-type LeaseManagementConfig struct {
-	TableName                 string
-	FailoverTime              time.Duration
-	RenewInterval             time.Duration
-	LeaseTakerInterval        time.Duration
-	MaxLeasesForWorker        int
-	ReadBudget                int
-	MaxLeasesToStealAtOneTime int
-	AssignmentStrategy        string // name of a built-in strategy
-	ShardSyncInterval         time.Duration
-	ShardSyncConfidence       int
-	GracefulHandoffTimeout    time.Duration
-	MaxLeaseRenewalThreads    int // how many renewals run at once
-	RequestTimeout            time.Duration
-	ConsistentReads           bool
-	ScanSegments              int
-	Zone                      string
-
-	CreateTable         bool
-	BillingMode         BillingMode
-	ReadCapacity        int64
-	WriteCapacity       int64
-	PointInTimeRecovery bool
-	DeletionProtection  bool
-	Tags                map[string]string
-}
-
-// BillingMode is how the lease table is paid for.
-type BillingMode string
-
-// The billing modes of DynamoDB.
-const (
-	OnDemand    BillingMode = "PAY_PER_REQUEST"
-	Provisioned BillingMode = "PROVISIONED"
-)
-
-// LeaseCleanupConfig is about removing leases of finished shards.
+// LeaseCleanupConfig is about removing the leases of shards that were read to their end.
 type LeaseCleanupConfig struct {
-	Interval        time.Duration
+	// Interval is the pause between two looks for leases of finished shards whose children have made progress, which may
+	// go. Shorter keeps the table smaller after a resharding, longer saves reads. Default 60s; 1s to 24h.
+	// (KCL: leaseCleanupIntervalMillis)
+	Interval time.Duration
+
+	// GarbageInterval is the pause between two looks for leases whose shard the stream has forgotten. Default 30min; 1s to
+	// 24h. (KCL: garbageLeaseCleanupIntervalMillis)
 	GarbageInterval time.Duration
 }
 
 // CoordinatorConfig is about the worker's own loops.
 type CoordinatorConfig struct {
+	// ParentShardPollInterval is the pause between two looks at the leases of a shard's parents, which must be finished
+	// before the shard is read: how much later than necessary a child starts whose parent ends on another worker. A parent
+	// that ends on this worker is noticed at once. Each look is one consistent read a parent. Default 1s; 50ms to 10min.
+	// (KCL: parentShardPollIntervalMillis, 10 s)
 	ParentShardPollInterval time.Duration
 }
 
-// LifecycleConfig is about calls of user code and stopping.
+// LifecycleConfig is about calls of user code and about stopping.
 type LifecycleConfig struct {
-	ShutdownGrace                            time.Duration
-	TaskBackoff                              time.Duration // first pause before a failed call of user code is repeated
-	MaxTaskBackoff                           time.Duration
-	LogWarningForTaskAfter                   time.Duration
+	// ShutdownGrace is how long a graceful stop may take in all: when it has passed, the contexts of user code are cancelled
+	// and the leases released as they are. Keep it below what the platform allows before it kills (Kubernetes: 30 s).
+	// Default 25s; 1ms to 24h.
+	ShutdownGrace time.Duration
+
+	// TaskBackoff is about the first pause before a call of user code that failed is repeated; pauses double up to
+	// MaxTaskBackoff. Shorter recovers faster, longer spares what the call depends on. Default 500ms; 1ms to MaxTaskBackoff.
+	// (KCL: taskBackoffTimeMillis)
+	TaskBackoff time.Duration
+
+	// MaxTaskBackoff bounds those pauses, and is thus how late a processor notices that what it depends on is back.
+	// Default 30s, or TaskBackoff if that is longer; TaskBackoff to 1h.
+	MaxTaskBackoff time.Duration
+
+	// LogWarningForTaskAfter is how long a call of user code may run before a warning is logged. The call goes on. Default 0:
+	// never; otherwise 1ms or more. (KCL: logWarningForTaskAfterMillis)
+	LogWarningForTaskAfter time.Duration
+
+	// CallProcessRecordsEvenForEmptyRecordList has ProcessRecords called also when a read brought no records, for processors
+	// that flush by time or report their lag. Default false. (KCL: callProcessRecordsEvenForEmptyRecordList)
 	CallProcessRecordsEvenForEmptyRecordList bool
 }
 
 // RetrievalConfig is about reading from the stream.
 type RetrievalConfig struct {
-	MaxRecords        int           // records asked for in one GetRecords
-	IdleTime          time.Duration // pause between reads while records come
-	MaxIdleTime       time.Duration // pause between reads of a shard that is idle
-	ByteBudget        int64         // bytes fetched and not yet handled, all shards of the worker together
-	MaxPendingBatches int           // batches fetched ahead per shard
-	RequestTimeout    time.Duration
+	// MaxRecords is how many records are asked for in one GetRecords. Fewer make smaller batches for ProcessRecords and
+	// slower catching up, since a shard allows five calls a second. Default 10000; 1 to 10000. (KCL: maxRecords)
+	MaxRecords int
+
+	// IdleTime is the pause between reads of a shard while records come. A shard allows five reads a second, shared by
+	// all applications that poll it. Default 200ms; 200ms to MaxIdleTime. (KCL: idleTimeBetweenReadsInMillis, 1500 ms)
+	IdleTime time.Duration
+
+	// MaxIdleTime bounds the pause between reads of a shard that brings nothing, which grows from IdleTime: the delay of
+	// the first record after a silence. Default 1s, or IdleTime if that is longer; IdleTime to 4min (an iterator lives 5min).
+	MaxIdleTime time.Duration
+
+	// ByteBudget is how many bytes of record data may be fetched and not yet handled, all shards of the worker together.
+	// It bounds memory while catching up; reads wait when it is spent. Default 256 MiB; at least 10 MiB, which is the largest
+	// answer to one GetRecords.
+	ByteBudget int64
+
+	// MaxPendingBatches is how many batches a shard may be ahead of its processor. More smooth out a processor of uneven
+	// speed and cost memory. Default 3; 1 to 100. (KCL: maxPendingProcessRecordsInput)
+	MaxPendingBatches int
+
+	// RequestTimeout is how long one attempt of one request to Kinesis may take, answer included. Default 30s; 100ms to 5min.
+	// (KCL: kinesisRequestTimeout)
+	RequestTimeout time.Duration
 }

@@ -1,0 +1,141 @@
+package config
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// The defaults that are not derived.
+const (
+	defaultFailoverTime           = 10 * time.Second
+	defaultReadBudget             = 110
+	defaultShardSyncInterval      = 120 * time.Second
+	defaultShardSyncConfidence    = 3
+	defaultGracefulHandoffTimeout = 30 * time.Second
+	defaultRenewalThreads         = 20
+	defaultCapacity               = 10
+	defaultCleanupInterval        = time.Minute
+	defaultGarbageInterval        = 30 * time.Minute
+	defaultParentPoll             = time.Second
+	defaultShutdownGrace          = 25 * time.Second
+	defaultTaskBackoff            = 500 * time.Millisecond
+	defaultMaxTaskBackoff         = 30 * time.Second
+	defaultMaxRecords             = 10_000
+	defaultIdleTime               = 200 * time.Millisecond
+	defaultMaxIdleTime            = time.Second
+	defaultByteBudget             = 256 << 20
+	defaultMaxPendingBatches      = 3
+	defaultKinesisTimeout         = 30 * time.Second
+
+	// renewSlack is KCL's epsilon: with it the third renewal is under way before FailoverTime has passed.
+	renewSlack = 25 * time.Millisecond
+	// A request timeout longer than maxRequestTimeout is never derived, however long a lease lives: no healthy request
+	// to DynamoDB takes that long, so waiting longer only delays the next attempt.
+	maxRequestTimeout = 10 * time.Second
+)
+
+// Default returns a configuration that needs nothing else: it reads stream from TRIM_HORIZON and shares it with the other
+// workers of application, creating the table that the application's name names if it is missing. WorkerID is made of the
+// host's name, the process id and 8 random hex digits, new at each call. Everything that is not set is derived later, by
+// [Config.Complete].
+func Default(application, stream string) Config {
+	return Config{
+		ApplicationName: application,
+		StreamName:      stream,
+		WorkerID:        newWorkerID(),
+		LeaseManagement: LeaseManagementConfig{
+			FailoverTime:           defaultFailoverTime,
+			ReadBudget:             defaultReadBudget,
+			AssignmentStrategy:     LeaseCount,
+			ShardSyncInterval:      defaultShardSyncInterval,
+			ShardSyncConfidence:    defaultShardSyncConfidence,
+			GracefulHandoffTimeout: defaultGracefulHandoffTimeout,
+			MaxLeaseRenewalThreads: defaultRenewalThreads,
+			CreateTable:            true,
+			BillingMode:            OnDemand,
+		},
+		Cleanup:     LeaseCleanupConfig{Interval: defaultCleanupInterval, GarbageInterval: defaultGarbageInterval},
+		Coordinator: CoordinatorConfig{ParentShardPollInterval: defaultParentPoll},
+		Lifecycle:   LifecycleConfig{ShutdownGrace: defaultShutdownGrace, TaskBackoff: defaultTaskBackoff},
+		Retrieval: RetrievalConfig{
+			MaxRecords:        defaultMaxRecords,
+			IdleTime:          defaultIdleTime,
+			ByteBudget:        defaultByteBudget,
+			MaxPendingBatches: defaultMaxPendingBatches,
+			RequestTimeout:    defaultKinesisTimeout,
+		},
+	}
+}
+
+// newWorkerID lets people see which host and process owns a shard, and keeps a process that was given the pid of its
+// predecessor from being taken for it.
+func newWorkerID() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown-host"
+	}
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // documented never to fail
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(b[:]))
+}
+
+// Complete returns a copy in which every zero field that has a default or is derived from others is filled in, so that
+// reading code needs no defaults of its own. Values that are set stay as they are, wrong ones too: call [Config.Validate]
+// before. Complete is pure, and completing twice changes nothing. Logger and Hooks are not nil afterwards; ApplicationName
+// and WorkerID have no default.
+func (c Config) Complete() Config {
+	if c.StreamName == "" {
+		c.StreamName, _ = streamOfARN(c.StreamARN) // a broken ARN is a matter for Validate
+	}
+	c.LeaseManagement = c.LeaseManagement.complete(c.ApplicationName)
+
+	c.Cleanup.Interval = cmp.Or(c.Cleanup.Interval, defaultCleanupInterval)
+	c.Cleanup.GarbageInterval = cmp.Or(c.Cleanup.GarbageInterval, defaultGarbageInterval)
+	c.Coordinator.ParentShardPollInterval = cmp.Or(c.Coordinator.ParentShardPollInterval, defaultParentPoll)
+
+	l := &c.Lifecycle
+	l.ShutdownGrace = cmp.Or(l.ShutdownGrace, defaultShutdownGrace)
+	l.TaskBackoff = cmp.Or(l.TaskBackoff, defaultTaskBackoff)
+	l.MaxTaskBackoff = cmp.Or(l.MaxTaskBackoff, max(defaultMaxTaskBackoff, l.TaskBackoff))
+
+	r := &c.Retrieval
+	r.MaxRecords = cmp.Or(r.MaxRecords, defaultMaxRecords)
+	r.IdleTime = cmp.Or(r.IdleTime, defaultIdleTime)
+	r.MaxIdleTime = cmp.Or(r.MaxIdleTime, max(defaultMaxIdleTime, r.IdleTime))
+	r.ByteBudget = cmp.Or(r.ByteBudget, defaultByteBudget)
+	r.MaxPendingBatches = cmp.Or(r.MaxPendingBatches, defaultMaxPendingBatches)
+	r.RequestTimeout = cmp.Or(r.RequestTimeout, defaultKinesisTimeout)
+
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Hooks == nil {
+		c.Hooks = &Hooks{}
+	}
+	return c
+}
+
+func (m LeaseManagementConfig) complete(application string) LeaseManagementConfig {
+	m.TableName = cmp.Or(m.TableName, application)
+	m.FailoverTime = cmp.Or(m.FailoverTime, defaultFailoverTime)
+	m.RenewInterval = cmp.Or(m.RenewInterval, m.FailoverTime/3-renewSlack)
+	m.LeaseTakerInterval = cmp.Or(m.LeaseTakerInterval, m.FailoverTime/2)
+	m.RequestTimeout = cmp.Or(m.RequestTimeout, min(m.FailoverTime/3, maxRequestTimeout))
+	m.ReadBudget = cmp.Or(m.ReadBudget, defaultReadBudget)
+	m.AssignmentStrategy = cmp.Or(m.AssignmentStrategy, LeaseCount)
+	m.ShardSyncInterval = cmp.Or(m.ShardSyncInterval, defaultShardSyncInterval)
+	m.ShardSyncConfidence = cmp.Or(m.ShardSyncConfidence, defaultShardSyncConfidence)
+	m.GracefulHandoffTimeout = cmp.Or(m.GracefulHandoffTimeout, defaultGracefulHandoffTimeout)
+	m.MaxLeaseRenewalThreads = cmp.Or(m.MaxLeaseRenewalThreads, defaultRenewalThreads)
+	m.BillingMode = cmp.Or(m.BillingMode, OnDemand)
+	if m.BillingMode == Provisioned {
+		m.ReadCapacity = cmp.Or(m.ReadCapacity, defaultCapacity)
+		m.WriteCapacity = cmp.Or(m.WriteCapacity, defaultCapacity)
+	}
+	return m
+}

@@ -1,0 +1,111 @@
+package config
+
+import "time"
+
+// LeaseManagementConfig is about the lease table and how leases are held. Durations that are zero are derived, so that
+// changing FailoverTime alone is enough. All workers of an application should use the same values; they need not.
+type LeaseManagementConfig struct {
+	// TableName is the lease table. Default: ApplicationName. 3 to 255 characters of a-z, A-Z, 0-9, '_', '.', '-'.
+	// (KCL: tableName)
+	TableName string
+
+	// FailoverTime is how long a lease is respected that its owner does not renew: a crashed worker's shards stand still
+	// for about that long. Shorter recovers faster and costs more writes (each lease is renewed three times in it), and a
+	// pause of the process or the network that is longer costs it its leases. Default 10s; 500ms to 10min.
+	// (KCL: failoverTimeMillis, leaseDurationMillis)
+	FailoverTime time.Duration
+
+	// RenewInterval is the pause between two renewals of a lease. Default FailoverTime/3 − 25ms; 50ms to FailoverTime/3, so
+	// that one lost renewal loses no lease. (KCL: leaseRenewalPeriodMillis, derived there)
+	RenewInterval time.Duration
+
+	// LeaseTakerInterval is the pause between two looks at the table: how late a worker notices new leases and imbalance. Expired
+	// leases do not wait for it. Default FailoverTime/2; 50ms to 3×FailoverTime. (KCL: derived, 2 × failoverTimeMillis)
+	LeaseTakerInterval time.Duration
+
+	// MaxLeasesForWorker is how many leases this worker holds at most; leases that no worker may hold stay unread.
+	// Default 0, no limit; never negative. (KCL: maxLeasesForWorker)
+	MaxLeasesForWorker int
+
+	// ReadBudget is how many DynamoDB read units a second the whole fleet may spend on looking at the table. Above it each
+	// worker looks at parts of it. Default 110; 1 to 100000.
+	ReadBudget int
+
+	// MaxLeasesToStealAtOneTime bounds how many leases of living owners this worker moves to itself in one look.
+	// Default 0: what the plan says; never negative. (KCL: maxLeasesToStealAtOneTime, 1)
+	MaxLeasesToStealAtOneTime int
+
+	// AssignmentStrategy names the built-in rule of who should hold how many leases: "LeaseCount" gives every worker the
+	// same number. shardlease.WithAssignmentStrategy sets one of your own instead. Default LeaseCount.
+	// (KCL: leaseAssignmentStrategy, LEASE_COUNT_BASED)
+	AssignmentStrategy string
+
+	// ShardSyncInterval is the period of the audit that compares the leases with the whole ring of hash keys and repairs what
+	// is missing. Shards that end create their children's leases themselves and do not wait for it. Default 120s; 1s to 24h.
+	// (KCL: leasesRecoveryAuditorExecutionFrequencyMillis)
+	ShardSyncInterval time.Duration
+
+	// ShardSyncConfidence is in how many audits in a row the same hole must be seen before it is believed. Default 3; 1 to 100.
+	// (KCL: leasesRecoveryAuditorInconsistencyConfidenceThreshold)
+	ShardSyncConfidence int
+
+	// GracefulHandoffTimeout is how long an owner that was asked for a lease may take to finish its batch and hand it over.
+	// Default 30s; 100ms to 1h. (KCL: gracefulLeaseHandoffTimeoutMillis)
+	GracefulHandoffTimeout time.Duration
+
+	// MaxLeaseRenewalThreads is how many renewals run at once. More keep more leases alive over a slow table, at the price
+	// of more connections. Default 20; 1 to 1000. (KCL: maxLeaseRenewalThreads)
+	MaxLeaseRenewalThreads int
+
+	// RequestTimeout is how long one attempt of one request to the table may take. Default FailoverTime/3, at most 10s; 50ms to
+	// FailoverTime: what takes longer than a lease lives cannot renew it. (KCL: dynamoDbRequestTimeout, 60 s)
+	RequestTimeout time.Duration
+
+	// ConsistentReads makes listings of the table strongly consistent, which costs twice the read units. Not needed for
+	// correctness: every write is conditional. Default false. (KCL: consistentReads)
+	ConsistentReads bool
+
+	// ScanSegments is in how many segments the table is listed in parallel. Default 0: decided by the table's size; at most
+	// 1000. (KCL: leaseTableScanTotalSegments)
+	ScanSegments int
+
+	// Zone is where this worker runs, usually the availability zone; it is written beside its leases. Default none; at most
+	// 128 bytes of UTF-8.
+	Zone string
+
+	// CreateTable has the table created if it is missing; the fields below say how, and matter only then. With false, a
+	// missing table ends Run with an error. Default sets true; the zero value is false.
+	CreateTable bool
+
+	// BillingMode of a table that is created. Default OnDemand. (KCL: billingMode)
+	BillingMode BillingMode
+
+	// ReadCapacity and WriteCapacity are the capacity units of a table that is created with BillingMode Provisioned, and
+	// only allowed there. A fleet writes about 3 units in FailoverTime for each lease. Default 10 each; at least 1.
+	// (KCL: initialLeaseTableReadCapacity, initialLeaseTableWriteCapacity)
+	ReadCapacity, WriteCapacity int64
+
+	// PointInTimeRecovery switches continuous backups on for a table that is created. Default false.
+	// (KCL: leaseTablePitrEnabled)
+	PointInTimeRecovery bool
+
+	// DeletionProtection has DynamoDB refuse to delete a table that is created. Default false.
+	// (KCL: leaseTableDeletionProtectionEnabled)
+	DeletionProtection bool
+
+	// Tags of a table that is created. Default none; at most 50, keys of 1 to 128 characters that do not start with "aws:",
+	// values of at most 256 characters; letters, digits, spaces and _.:/=+-@. (KCL: tags)
+	Tags map[string]string
+}
+
+// BillingMode is how the lease table is paid for.
+type BillingMode string
+
+// The billing modes of DynamoDB.
+const (
+	OnDemand    BillingMode = "PAY_PER_REQUEST"
+	Provisioned BillingMode = "PROVISIONED"
+)
+
+// LeaseCount is the assignment strategy that gives every worker the same number of leases.
+const LeaseCount = "LeaseCount"
