@@ -51,7 +51,9 @@ type InitializationInput struct {
 	Shard    Shard
 	Position checkpoint.ExtendedSequenceNumber // the stored checkpoint: the first record delivered comes after it
 	Pending  *checkpoint.Pending               // what an earlier owner prepared and did not commit; nil if nothing
-	Grant    checkpoint.Grant
+	// Checkpointer can commit Pending: CheckpointAt(ctx, Pending.At). Reading then starts there.
+	Checkpointer *checkpoint.Checkpointer
+	Grant        checkpoint.Grant
 }
 
 // ProcessRecordsInput is one batch.

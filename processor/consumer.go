@@ -1,0 +1,334 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// LeaseHandle is what a consumer needs of the lease that it works under. All methods are safe for concurrent use.
+type LeaseHandle interface {
+	checkpoint.Store
+	// Context is done, with a cause that wraps checkpoint.ErrLeaseLost or says that the lease was released, as soon as this
+	// worker may no longer act on the shard.
+	Context() context.Context
+	Grant() checkpoint.Grant
+	// Usable returns nil if this worker may act now. It may block, to renew the lease first. An error for which
+	// errors.Is(err, checkpoint.ErrLeaseLost) holds ends the tenure; after any other one it is asked again.
+	Usable(context.Context) error
+}
+
+// ConsumerOptions is what a ShardConsumer works with. All fields are required but Pending, ParentsEnded for a shard without
+// parents, Hooks and Logger.
+type ConsumerOptions struct {
+	Shard    Shard
+	Position checkpoint.ExtendedSequenceNumber // the stored checkpoint
+	Pending  *checkpoint.Pending               // what an earlier owner prepared; nil if nothing
+	Lease    LeaseHandle
+	Factory  Factory
+
+	// Open starts reading after from, which is the stored checkpoint or one that Initialize wrote. ctx lives as long as the
+	// tenure. After an error it is called again.
+	Open func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error)
+	// ParentsEnded reports whether every parent was read to its end. It is asked each ParentPoll and after Wake.
+	ParentsEnded func(ctx context.Context) (bool, error)
+	ParentPoll   time.Duration
+	// EndShard makes the children of an ended shard known: their leases, then their names in the shard's own row. It is
+	// called before the user's ShardEnded, and again after an error.
+	EndShard func(ctx context.Context, end End) error
+
+	Lifecycle config.LifecycleConfig
+	Worker    string
+	Hooks     *config.Hooks
+	Logger    *slog.Logger
+}
+
+// ShardConsumer leads one shard through one tenure of its lease: it waits for the parents, makes the processor, hands it
+// records and tells it the end. The package comment says in which order the processor is called and what it may rely on.
+// Methods other than Run may be called at any time, from any goroutine. (KCL: ShardConsumer)
+type ShardConsumer struct {
+	o     ConsumerOptions
+	hooks *config.Hooks
+
+	wake chan struct{} // holds one token after Wake
+
+	mu        sync.Mutex
+	status    Status
+	stop      bool                    // a stop was requested
+	stopFetch context.CancelCauseFunc // nil before Run
+
+	// What follows belongs to the goroutine of Run.
+	clock     *loop.Clock
+	run       context.Context // given to Run: done when the grace period is over
+	work      context.Context // given to user code: done at the end of run or of the lease
+	fetch     context.Context // like work, and done when a stop is requested
+	abandon   context.CancelCauseFunc
+	phase     phase
+	tracker   *checkpoint.Tracker
+	processor RecordProcessor
+	source    RecordSource
+	batch     *Batch // fetched, not handled
+	end       End    // what the last batch said, once it was handled
+	lost      error  // why Usable refused, if it did before the lease's context was done
+	failure   error  // for Outcome.Err
+	backoff   loop.Backoff
+	pause     time.Duration // before the next step
+}
+
+// NewShardConsumer makes a consumer. It does nothing before Run.
+func NewShardConsumer(o ConsumerOptions) *ShardConsumer {
+	c := &ShardConsumer{
+		o: o, hooks: o.Hooks,
+		wake:    make(chan struct{}, 1),
+		status:  Status{LastDelivered: o.Position, LastCheckpoint: o.Position, MillisBehindLatest: -1},
+		backoff: loop.Backoff{Base: o.Lifecycle.TaskBackoff, Max: o.Lifecycle.MaxTaskBackoff},
+	}
+	if c.hooks == nil {
+		c.hooks = &config.Hooks{}
+	}
+	if c.o.Logger == nil {
+		c.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Outcome is how a tenure ended, as far as the consumer is concerned.
+type Outcome struct {
+	Reason Reason
+	// Finished: the shard's checkpoint is SHARD_END. Reason ShardEnd without it means that the stop came before the end
+	// could be recorded; the shard's next owner will do it.
+	Finished bool
+	// Err is what went wrong and will not be tried again: the error of ShutdownRequested, of a source that gave up, of a
+	// stop that ran out of time, a panic of LeaseLost. Failures that were repeated are told by config.Hooks.Retried only. A
+	// lost lease is not an error of the consumer.
+	Err error
+}
+
+// RequestShutdown asks the consumer to stop: the batch in hand is finished, then the processor is told, if it was
+// initialised, and Run returns. The lease is still held then. Repeated calls, also before and after Run, do no harm.
+func (c *ShardConsumer) RequestShutdown() {
+	c.mu.Lock()
+	c.stop = true
+	stopFetch := c.stopFetch
+	c.mu.Unlock()
+	if stopFetch != nil {
+		stopFetch(errStopRequested)
+	}
+}
+
+// Wake makes a consumer that waits for its shard's parents ask at once whether they have ended.
+func (c *ShardConsumer) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until the shard has ended, the lease is lost, or a stop was requested, and returns when no user code runs any
+// more. The end of ctx is the end of the grace period: user code's context is cancelled, nothing but LeaseLost is called
+// after that. Run cannot end a method that never returns; whoever cannot wait reads Status.Calling and leaves Run's
+// goroutine behind. Run is called once.
+func (c *ShardConsumer) Run(ctx context.Context) Outcome {
+	c.clock, c.run = loop.ClockOf(ctx), ctx
+	defer c.contexts()()
+	c.tracker = checkpoint.NewTracker(c.o.Lease, c.o.Position, c.trackerOptions())
+	c.entered()
+	defer c.watchCancelled()()
+	defer c.closeAll(errors.New("the shard's consumer has ended"))
+
+	if c.o.Position == checkpoint.ShardEnd {
+		c.move(alreadyEnded)
+	}
+	for c.phase.State != Done {
+		c.move(c.step())
+	}
+	return Outcome{
+		Reason:   c.phase.Reason,
+		Finished: c.tracker.Last() == checkpoint.ShardEnd,
+		Err:      c.failure,
+	}
+}
+
+// contexts makes work and fetch. The function that it returns ends them, and the goroutine that the end of run has started.
+func (c *ShardConsumer) contexts() (release func()) {
+	c.work, c.abandon = context.WithCancelCause(c.o.Lease.Context())
+	runEnded := make(chan struct{})
+	unguard := context.AfterFunc(c.run, func() {
+		defer close(runEnded)
+		c.abandon(context.Cause(c.run))
+	})
+	fetch, stopFetch := context.WithCancelCause(c.work)
+	c.fetch = fetch
+	c.mu.Lock()
+	c.stopFetch = stopFetch
+	stop := c.stop
+	c.mu.Unlock()
+	if stop {
+		stopFetch(errStopRequested)
+	}
+	return func() {
+		if !unguard() {
+			<-runEnded
+		}
+		stopFetch(context.Canceled)
+		c.abandon(context.Canceled)
+	}
+}
+
+var errStopRequested = errors.New("a stop was requested")
+
+// move applies an event.
+func (c *ShardConsumer) move(e event) {
+	before := c.phase.State
+	c.phase, _ = next(c.phase, e)
+	switch e {
+	case again, initializeFailed, endFailed:
+	default:
+		c.backoff.Reset()
+	}
+	if c.phase.leaving() {
+		c.pause = 0
+	}
+	if c.phase.State != before {
+		c.pause = 0
+		c.entered()
+		if c.hooks.StateChanged != nil {
+			c.hooks.StateChanged(config.StateEvent{
+				Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, From: before.String(), To: c.phase.State.String(),
+			})
+		}
+	}
+}
+
+// step does what the phase asks for, unless something from outside comes first, and says what happened.
+func (c *ShardConsumer) step() event {
+	if e, ok := c.interruption(); ok {
+		return e
+	}
+	if c.pause > 0 {
+		d := c.pause
+		c.pause = 0
+		c.sleep(d)
+		return again // look at interruptions first
+	}
+	switch c.phase.action() {
+	case awaitParents:
+		return c.awaitParents()
+	case initialize:
+		return c.initialize()
+	case process:
+		return c.process()
+	case notify:
+		return c.notify()
+	case recordEnd:
+		return c.recordEnd()
+	case callShardEnded:
+		return c.callShardEnded()
+	case callLeaseLost:
+		return c.callLeaseLost()
+	}
+	return left
+}
+
+// interruption returns the weightiest thing that happened outside and that the phase does not take into account yet.
+func (c *ShardConsumer) interruption() (event, bool) {
+	changes := func(e event) bool {
+		p, _ := next(c.phase, e)
+		return p != c.phase
+	}
+	switch {
+	case c.leaseIsLost() && changes(leaseLost):
+		return leaseLost, true
+	case c.run.Err() != nil && changes(aborted):
+		c.failure = errors.Join(c.failure, fmt.Errorf("stop the consumer of %s in time, in state %v: %w",
+			c.o.Shard.LeaseKey, c.phase.State, context.Cause(c.run)))
+		return aborted, true
+	case c.stopIsRequested() && changes(stopRequested):
+		return stopRequested, true
+	}
+	return again, false
+}
+
+func (c *ShardConsumer) leaseIsLost() bool { return c.lost != nil || c.o.Lease.Context().Err() != nil }
+
+func (c *ShardConsumer) stopIsRequested() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stop
+}
+
+// waiting is the context of whatever the consumer waits for by itself: a requested stop ends the wait, but only once.
+func (c *ShardConsumer) waiting() context.Context {
+	if c.phase.stopping {
+		return c.work
+	}
+	return c.fetch
+}
+
+// sleep waits for d, or until something happened outside.
+func (c *ShardConsumer) sleep(d time.Duration) {
+	t := c.clock.NewTimer(d)
+	defer t.Stop()
+	wake := c.wake
+	if c.phase.State != WaitingOnParents {
+		wake = nil
+	}
+	select {
+	case <-c.waiting().Done():
+	case <-wake:
+	case <-t.C:
+	}
+}
+
+// retry reports a failure and lets the next step wait. A failure that came of the lease's loss, or of the end of the
+// grace period, is none.
+func (c *ShardConsumer) retry(what string, err error) {
+	if c.work.Err() != nil || c.lost != nil {
+		return
+	}
+	c.pause = c.backoff.Next()
+	if c.hooks.Retried != nil {
+		c.hooks.Retried(config.RetryEvent{
+			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, What: what, Attempt: c.backoff.Tries(), Wait: c.pause, Err: err,
+		})
+	}
+}
+
+// usable reports whether this worker may act now, and if not, arranges what follows.
+func (c *ShardConsumer) usable() bool {
+	ctx := c.waiting()
+	err := c.o.Lease.Usable(ctx)
+	switch {
+	case err == nil:
+		return !c.leaseIsLost() && c.run.Err() == nil
+	case errors.Is(err, checkpoint.ErrLeaseLost):
+		// The lease's context may be done a little later; user code must not run until then.
+		c.lost = err
+		c.abandon(err)
+	case ctx.Err() == nil:
+		c.retry("renew the lease before using it", err)
+	}
+	return false
+}
+
+// closeAll gives back everything that only an owner needs. The first cause counts.
+func (c *ShardConsumer) closeAll(cause error) {
+	c.tracker.Close(cause)
+	c.closeSource()
+}
+
+// release drops the batch in hand, handled or not.
+func (c *ShardConsumer) release() {
+	if c.batch != nil {
+		b := c.batch
+		c.batch = nil
+		b.Release()
+	}
+}

@@ -1,0 +1,256 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// lastWords is how long LeaseLost may use its context. It fits between the default grace period (25 s) and the 30 s after
+// which container platforms kill a process.
+const lastWords = 5 * time.Second
+
+func (c *ShardConsumer) awaitParents() event {
+	if len(c.o.Shard.ParentIDs) == 0 {
+		return parentsEnded
+	}
+	ended, err := c.o.ParentsEnded(c.fetch)
+	switch {
+	case err != nil:
+		if c.fetch.Err() == nil {
+			c.retry("look whether the parents have ended", err)
+		}
+	case ended:
+		return parentsEnded
+	default:
+		c.backoff.Reset()
+		c.pause = c.o.ParentPoll
+	}
+	return again
+}
+
+func (c *ShardConsumer) initialize() event {
+	if !c.usable() {
+		return again
+	}
+	if c.processor == nil {
+		if err := c.makeProcessor(); err != nil {
+			c.retry("make the processor", err)
+			return again
+		}
+	}
+	if p := c.o.Pending; p != nil && !p.At.IsSentinel() {
+		// The earlier owner had been given the records up to p.At. For the tracker that is a batch that was delivered and
+		// not handled, so that Initialize can commit it. (A sentinel could be SHARD_END only: that one waits for ShardEnded.)
+		c.tracker.BeginBatch(p.At)
+		c.tracker.EndBatch(false)
+	}
+	err := c.call("Initialize", func() error {
+		return c.processor.Initialize(c.work, InitializationInput{
+			Shard: c.o.Shard, Position: c.tracker.Last(), Pending: c.o.Pending,
+			Checkpointer: c.tracker.Checkpointer(), Grant: c.o.Lease.Grant(),
+		})
+	})
+	if err != nil {
+		c.retry("initialize", err)
+		return initializeFailed
+	}
+	return initialized
+}
+
+func (c *ShardConsumer) makeProcessor() error {
+	return c.call("Factory", func() error {
+		c.processor = c.o.Factory(c.o.Shard)
+		if c.processor == nil {
+			return fmt.Errorf("make the processor of shard %s: Factory returned nil", c.o.Shard.ID)
+		}
+		return nil
+	})
+}
+
+// process delivers the batch in hand, or the next one. A batch stays in hand until ProcessRecords returns nil.
+func (c *ShardConsumer) process() event {
+	if c.batch == nil {
+		if e := c.fetchBatch(); e != batchDone {
+			return e
+		}
+	}
+	b := c.batch
+	if len(b.Records) > 0 || b.End == nil && c.o.Lifecycle.CallProcessRecordsEvenForEmptyRecordList {
+		// The fetch may have waited for long: only now is it certain that the lease was not lost, nor a stop requested.
+		if e, ok := c.interruption(); ok {
+			return e
+		}
+		if !c.usable() {
+			return again
+		}
+		if err := c.deliver(b); err != nil {
+			c.retry("process records", err)
+			return again
+		}
+	}
+	e := batchDone
+	if b.End != nil {
+		c.end, e = *b.End, lastBatchDone
+	}
+	c.release()
+	return e
+}
+
+// fetchBatch fetches the next batch; batchDone means that there is one in hand.
+func (c *ShardConsumer) fetchBatch() event {
+	if c.source == nil {
+		source, err := c.o.Open(c.work, c.tracker.Last())
+		if err != nil {
+			c.retry("open the shard for reading", err)
+			return again
+		}
+		c.source = source
+		c.backoff.Reset()
+	}
+	b, err := c.source.Next(c.fetch)
+	if err != nil {
+		if c.fetch.Err() != nil {
+			return again // it is an interruption
+		}
+		c.failure = fmt.Errorf("read shard %s: %w", c.o.Shard.ID, err)
+		return sourceFailed
+	}
+	c.batch = &b
+	c.fetched(b)
+	return batchDone
+}
+
+func (c *ShardConsumer) deliver(b *Batch) error {
+	var last checkpoint.ExtendedSequenceNumber
+	if n := len(b.Records); n > 0 {
+		last = b.Records[n-1].Position()
+	}
+	c.tracker.BeginBatch(last)
+	began := c.clock.Now()
+	err := c.call("ProcessRecords", func() error {
+		return c.processor.ProcessRecords(c.work, ProcessRecordsInput{
+			Records: b.Records, MillisBehindLatest: b.MillisBehindLatest,
+			Checkpointer: c.tracker.Checkpointer(), Grant: c.o.Lease.Grant(),
+		})
+	})
+	c.tracker.EndBatch(err == nil)
+	if c.hooks.BatchProcessed != nil {
+		c.hooks.BatchProcessed(config.BatchEvent{
+			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, Records: len(b.Records),
+			MillisBehindLatest: b.MillisBehindLatest, Elapsed: c.clock.Since(began), Err: err,
+		})
+	}
+	return err
+}
+
+// notify calls ShutdownRequested once, whatever it returns: the lease is given up in any case.
+func (c *ShardConsumer) notify() event {
+	c.closeSource()
+	if !c.usable() {
+		return again
+	}
+	err := c.call("ShutdownRequested", func() error {
+		return c.processor.ShutdownRequested(c.work, ShutdownRequestedInput{
+			Checkpointer: c.tracker.Checkpointer(), Grant: c.o.Lease.Grant(),
+		})
+	})
+	if c.leaseIsLost() {
+		return leaseLost // so err, if any, is its consequence
+	}
+	if err != nil {
+		c.failure = errors.Join(c.failure, fmt.Errorf("ShutdownRequested of shard %s: %w", c.o.Shard.ID, err))
+	}
+	return notified
+}
+
+func (c *ShardConsumer) recordEnd() event {
+	c.closeSource()
+	if !c.usable() {
+		return again
+	}
+	if err := c.o.EndShard(c.work, c.end); err != nil {
+		if errors.Is(err, checkpoint.ErrLeaseLost) && c.lost == nil {
+			c.lost = err
+			c.abandon(err)
+			return leaseLost
+		}
+		c.retry("record the end of the shard", err)
+		return endFailed
+	}
+	return endRecorded
+}
+
+// callShardEnded succeeds when the checkpoint is SHARD_END. That is written by the user's code, so an error that it returns
+// nevertheless changes nothing any more and is only reported.
+func (c *ShardConsumer) callShardEnded() event {
+	if !c.usable() {
+		return again
+	}
+	c.tracker.BeginShardEnd()
+	err := c.call("ShardEnded", func() error {
+		return c.processor.ShardEnded(c.work, ShardEndedInput{
+			Checkpointer: c.tracker.Checkpointer(), Grant: c.o.Lease.Grant(),
+		})
+	})
+	if last := c.tracker.Last(); last != checkpoint.ShardEnd {
+		if err == nil {
+			err = fmt.Errorf("ShardEnded of shard %s returned nil but did not checkpoint: the checkpoint is %s, want %s; "+
+				"call Checkpointer.Checkpoint in it", c.o.Shard.ID, last, checkpoint.ShardEnd)
+		}
+		c.retry("end the shard", err)
+		return endFailed
+	}
+	if err != nil {
+		c.failure = fmt.Errorf("ShardEnded of shard %s, after it checkpointed %s: %w", c.o.Shard.ID, checkpoint.ShardEnd, err)
+	}
+	if c.hooks.ShardEnded != nil {
+		c.hooks.ShardEnded(config.LeaseEvent{
+			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, Token: c.o.Lease.Grant().Token,
+		})
+	}
+	return shardEnded
+}
+
+// callLeaseLost closes the tracker before it calls the user: whatever the user's code still does, no checkpoint of it lands.
+func (c *ShardConsumer) callLeaseLost() event {
+	cause := c.cause()
+	c.closeAll(cause)
+	ctx, cancel := loop.Timeout(context.WithoutCancel(c.run), lastWords, "LeaseLost of shard "+c.o.Shard.ID)
+	defer cancel()
+	err := c.call("LeaseLost", func() error {
+		c.processor.LeaseLost(ctx, LeaseLostInput{Cause: cause})
+		return nil
+	})
+	if err != nil {
+		c.failure = errors.Join(c.failure, fmt.Errorf("LeaseLost of shard %s: %w", c.o.Shard.ID, err))
+	}
+	return left
+}
+
+// cause is why the processor may not go on.
+func (c *ShardConsumer) cause() error {
+	switch {
+	case c.lost != nil:
+		return c.lost
+	case c.o.Lease.Context().Err() != nil:
+		return context.Cause(c.o.Lease.Context())
+	case c.run.Err() != nil:
+		return fmt.Errorf("the time to stop is over: %w", context.Cause(c.run))
+	}
+	return errors.New("a stop was requested before the end of the shard could be recorded")
+}
+
+// closeSource stops reading; nothing fetched is handed over any more.
+func (c *ShardConsumer) closeSource() {
+	if c.source != nil {
+		c.source.Close()
+		c.source = nil
+	}
+	c.release()
+}
