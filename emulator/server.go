@@ -26,7 +26,7 @@ const (
 
 // Server is both services in memory. It is an http.Handler, safe for concurrent use; make it with [New].
 type Server struct {
-	kinesis   *kinesis.Kinesis
+	kinesis   *kinesis.Service
 	services  map[string]backend // by the prefix of X-Amz-Target
 	faults    faults
 	counts    counter
@@ -48,7 +48,10 @@ func New(opts ...Option) *Server {
 	for _, o := range opts {
 		o(&set)
 	}
-	k := &kinesis.Kinesis{Delay: set.controlDelay, Limits: set.limits, IterTTL: set.iteratorTTL, SubTTL: set.subscriptionTTL}
+	k := kinesis.New(kinesis.Config{
+		ControlDelay: set.controlDelay, Limits: set.limits,
+		IteratorTTL: set.iteratorTTL, SubscriptionTTL: set.subscriptionTTL,
+	})
 	d := &dynamosketch.DynamoDB{Delay: set.controlDelay, Limits: set.limits, GSILag: set.indexDelay}
 	return &Server{
 		kinesis: k,

@@ -1,0 +1,146 @@
+package kinesis
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/shardlease/shardlease/emulator/internal/wire"
+)
+
+const (
+	maxPutRecords = 500
+	maxPutBytes   = 10 << 20
+	maxRecord     = 1 << 20
+	maxKey        = 256 // characters
+)
+
+type putEntry struct {
+	Data                          []byte
+	PartitionKey, ExplicitHashKey string
+}
+
+type putRecordInput struct {
+	streamRef
+	putEntry
+	SequenceNumberForOrdering string
+}
+
+type putRecordOutput struct {
+	ShardId, SequenceNumber, EncryptionType string
+}
+
+type putRecordsInput struct {
+	streamRef
+	Records []putEntry
+}
+
+type putResult struct {
+	shard *shard
+	count uint64
+	err   *wire.Error
+}
+
+// putRecordsOutput writes its own JSON: half a thousand small objects are most of what a producer waits for.
+type putRecordsOutput struct {
+	failed     int
+	encryption string
+	results    []putResult
+}
+
+// target checks an entry and finds its hash key.
+func (e *putEntry) target() (hash, *wire.Error) {
+	if n := utf8.RuneCountInString(e.PartitionKey); n < 1 || n > maxKey {
+		return hash{}, malformed("PartitionKey has %d characters, want 1 to %d", n, maxKey)
+	}
+	if e.Data == nil {
+		return hash{}, malformed("Data is needed")
+	}
+	if size := e.size(); size > maxRecord {
+		return hash{}, invalid("a record of %d bytes (data and partition key), want at most %d", size, maxRecord)
+	}
+	if e.ExplicitHashKey == "" {
+		return hashOf(e.PartitionKey), nil
+	}
+	h, ok := parseHash(e.ExplicitHashKey)
+	if !ok {
+		return hash{}, invalid("ExplicitHashKey %q is not a number from 0 to %s", e.ExplicitHashKey, maxHash)
+	}
+	return h, nil
+}
+
+func (e *putEntry) size() int { return len(e.Data) + len(e.PartitionKey) }
+
+func (k *Service) putRecord(now time.Time, in *putRecordInput) (any, *wire.Error) {
+	h, err := in.target()
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, err := k.findReady(now, in.streamRef)
+	if err != nil {
+		return nil, err
+	}
+	x := s.route(h)
+	if in.SequenceNumberForOrdering != "" {
+		if err := s.checkOrdering(in.SequenceNumberForOrdering); err != nil {
+			return nil, err
+		}
+	}
+	if !k.admitPut(x, in.size()) {
+		return nil, throttled(x)
+	}
+	x.trim(s.horizon(now))
+	return putRecordOutput{x.id, x.sequence(x.append(now, in.PartitionKey, in.Data)), s.encryption()}, nil
+}
+
+// checkOrdering wants a sequence number that this stream has given. There is nothing else to do about it: later records
+// always have larger numbers.
+func (s *stream) checkOrdering(number string) *wire.Error {
+	for _, x := range s.shards {
+		if _, ok := x.parseSequence(number, false); ok {
+			return nil
+		}
+	}
+	return invalid("SequenceNumberForOrdering %q was not given by stream %s", number, s.name)
+}
+
+func (k *Service) putRecords(now time.Time, in *putRecordsInput) (any, *wire.Error) {
+	if n := len(in.Records); n < 1 || n > maxPutRecords {
+		return nil, malformed("%d Records, want 1 to %d", n, maxPutRecords)
+	}
+	targets := make([]hash, len(in.Records))
+	total := 0
+	for i := range in.Records {
+		h, err := in.Records[i].target()
+		if err != nil {
+			err.Message = "Records[" + itoa(i) + "]: " + err.Message
+			return nil, err
+		}
+		targets[i] = h
+		total += in.Records[i].size()
+	}
+	if total > maxPutBytes {
+		return nil, invalid("Records of %d bytes, want at most %d", total, maxPutBytes)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, err := k.findReady(now, in.streamRef)
+	if err != nil {
+		return nil, err
+	}
+	horizon := s.horizon(now)
+	out := &putRecordsOutput{encryption: s.encryption(), results: make([]putResult, len(in.Records))}
+	for i := range in.Records {
+		e := &in.Records[i]
+		x := s.route(targets[i])
+		if !k.admitPut(x, e.size()) {
+			out.failed++
+			out.results[i].err = throttled(x)
+			continue
+		}
+		x.trim(horizon)
+		out.results[i] = putResult{shard: x, count: x.append(now, e.PartitionKey, e.Data)}
+	}
+	return out, nil
+}
