@@ -1,6 +1,8 @@
 package kinesis
 
 import (
+	"encoding/base64"
+	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -32,6 +34,65 @@ type putRecordOutput struct {
 type putRecordsInput struct {
 	streamRef
 	Records []putEntry
+}
+
+// DecodeJSON implements wire.JSONDecoder.
+func (in *putRecordsInput) DecodeJSON(s *wire.Scanner) error {
+	return s.Object(func(name []byte) error {
+		if s.Null() {
+			return nil
+		}
+		switch string(name) {
+		case "StreamName":
+			return text(s, &in.StreamName)
+		case "StreamARN":
+			return text(s, &in.StreamARN)
+		case "StreamId":
+			return text(s, &in.StreamId)
+		case "Records":
+			in.Records = make([]putEntry, 0, maxPutRecords)
+			return s.Array(func() error {
+				in.Records = append(in.Records, putEntry{})
+				if s.Null() {
+					return nil
+				}
+				e := &in.Records[len(in.Records)-1]
+				return s.Object(func(name []byte) error { return e.member(s, name) })
+			})
+		}
+		return wire.UnknownMember(name)
+	})
+}
+
+func (e *putEntry) member(s *wire.Scanner, name []byte) error {
+	if s.Null() {
+		return nil
+	}
+	switch string(name) {
+	case "Data":
+		encoded, err := s.String()
+		if err != nil {
+			return err
+		}
+		e.Data = make([]byte, base64.StdEncoding.DecodedLen(len(encoded)))
+		n, err := base64.StdEncoding.Decode(e.Data, encoded)
+		if err != nil {
+			return fmt.Errorf("member Data: %w", err)
+		}
+		e.Data = e.Data[:n]
+		return nil
+	case "PartitionKey":
+		return text(s, &e.PartitionKey)
+	case "ExplicitHashKey":
+		return text(s, &e.ExplicitHashKey)
+	}
+	return wire.UnknownMember(name)
+}
+
+func text(s *wire.Scanner, to *string) error {
+	raw, err := s.String()
+	*to = string(raw)
+	return err
 }
 
 type putResult struct {

@@ -41,6 +41,13 @@ func (JSON) Unmarshal(data []byte, v any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
+	if own, ok := v.(JSONDecoder); ok {
+		scanner := NewScanner(data)
+		if err := own.DecodeJSON(scanner); err != nil {
+			return err
+		}
+		return scanner.End()
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
