@@ -1,0 +1,350 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/processor"
+)
+
+const (
+	// releasesAtOnce bounds how many finished leases are released at the same time. One release is one small write.
+	releasesAtOnce = 20
+	// afterGrace is how long user code may take to notice that its context has ended before Run leaves it behind.
+	afterGrace = 2 * time.Second
+	// consumerBase and consumerMax bound the pauses before a consumer that ended by itself is made anew.
+	consumerBase = 500 * time.Millisecond
+	consumerMax  = 30 * time.Second
+)
+
+// consumers keeps one consumer for each held lease whose shard is not finished.
+type consumers struct {
+	o        Options
+	release  func(context.Context, *leases.Held) error // set before the first start
+	onFinish func()                                    // a shard was read to its end: its children may start
+
+	mu        sync.Mutex
+	draining  bool
+	byKey     map[string]*entry // the newest tenure of each lease key
+	faults    []error           // of consumers, for Run
+	abandoned []string
+}
+
+// entry is one tenure of one lease.
+type entry struct {
+	held *leases.Held
+	done chan struct{} // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
+
+	// Guarded by consumers.mu.
+	consumer *processor.ShardConsumer // nil before it starts and for a finished shard
+	stop     chan struct{}            // closed when the entry must not start another consumer
+	stopped  bool
+	finished bool
+}
+
+func newConsumers(o Options) *consumers { return &consumers{o: o, byKey: map[string]*entry{}} }
+
+// start gives a lease that was just taken its consumer. It does not block. ctx is what user code's contexts end with.
+//
+// A lease can be lost and taken again while the consumer of the earlier tenure still drains:
+//  1. The lease is lost; its consumer's processor is in the middle of a batch.
+//  2. Nobody else took it, so this worker takes it again.
+//  3. A second consumer now would run beside the first: two goroutines in user code for one shard.
+//
+// So an entry waits for its predecessor first.
+func (c *consumers) start(ctx context.Context, h *leases.Held) {
+	e := &entry{held: h, done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var before <-chan struct{}
+	if old := c.byKey[h.Lease().Key]; old != nil {
+		before = old.done
+	}
+	c.byKey[h.Lease().Key] = e
+	if c.draining {
+		e.halt()
+	}
+	go c.follow(ctx, e, before)
+}
+
+// halt makes the entry start nothing more. The caller holds mu.
+func (e *entry) halt() {
+	if !e.stopped {
+		e.stopped = true
+		close(e.stop)
+	}
+	if e.consumer != nil {
+		e.consumer.RequestShutdown()
+	}
+}
+
+// follow is the goroutine of one entry.
+func (c *consumers) follow(ctx context.Context, e *entry, before <-chan struct{}) {
+	defer close(e.done)
+	if before != nil {
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return
+		}
+	}
+	if !c.isFinished(e) {
+		c.consume(ctx, e)
+	}
+	c.mu.Lock()
+	stopped := e.stopped
+	c.mu.Unlock()
+	if stopped && !c.isFinished(e) {
+		c.giveUp(ctx, e)
+	}
+	c.forget(e)
+}
+
+// consume runs consumers under one lease until the shard is finished, the lease is gone, or a stop is asked for. A consumer
+// that ends by itself for another reason (a source that gave up, a factory that returned nothing) is made anew after a
+// pause: a shard whose lease we hold is never left unread in silence.
+func (c *consumers) consume(ctx context.Context, e *entry) {
+	back := loop.Backoff{Base: consumerBase, Max: consumerMax}
+	for {
+		consumer := c.arm(e)
+		if consumer == nil {
+			return
+		}
+		out := consumer.Run(ctx)
+		if out.Finished {
+			c.finish(e)
+			return
+		}
+		if out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e) {
+			c.fault(e, out.Err)
+			return
+		}
+		wait := back.Next()
+		c.retried(e, out.Err, back.Tries(), wait)
+		c.pause(e, wait)
+	}
+}
+
+// arm makes the entry's next consumer, or nil if there must be none.
+func (c *consumers) arm(e *entry) *processor.ShardConsumer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.stopped || e.held.Context().Err() != nil {
+		return nil
+	}
+	l := e.held.Lease()
+	e.consumer = processor.NewShardConsumer(processor.ConsumerOptions{
+		Shard: processor.Shard{
+			Stream: c.o.Stream, ID: l.Shard(), LeaseKey: l.Key, ParentIDs: slices.Clone(l.ParentShardIDs),
+		},
+		Position: l.Checkpoint,
+		Pending:  l.Pending,
+		Lease:    e.held,
+		Factory:  c.o.Factory,
+		Open: func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
+			return c.o.Open(ctx, e.held.Lease(), from)
+		},
+		ParentsEnded: func(ctx context.Context) (bool, error) { return c.o.Syncer.ParentsEnded(ctx, e.held.Lease()) },
+		ParentPoll:   c.o.Config.Coordinator.ParentShardPollInterval,
+		EndShard: func(ctx context.Context, end processor.End) error {
+			return c.o.Syncer.EndShard(ctx, e.held.Lease(), end)
+		},
+		Lifecycle: c.o.Config.Lifecycle,
+		Worker:    c.o.Config.WorkerID,
+		Hooks:     c.o.Config.Hooks,
+		Logger:    c.o.Config.Logger,
+	})
+	return e.consumer
+}
+
+// finish notes the end of a shard and lets those start who waited for it: the local taker looks for the children's leases
+// at once, and children that this worker holds already ask again.
+func (c *consumers) finish(e *entry) {
+	c.mu.Lock()
+	e.finished, e.consumer = true, nil
+	var others []*processor.ShardConsumer
+	for _, o := range c.byKey {
+		if o.consumer != nil {
+			others = append(others, o.consumer)
+		}
+	}
+	c.mu.Unlock()
+	for _, o := range others {
+		o.Wake()
+	}
+	c.onFinish()
+}
+
+func (c *consumers) isFinished(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.finished
+}
+
+func (c *consumers) isStopped(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stopped
+}
+
+func (c *consumers) pause(e *entry, d time.Duration) {
+	t := loop.ClockOf(e.held.Context()).NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-e.stop:
+	case <-e.held.Context().Done():
+	case <-t.C:
+	}
+}
+
+func (c *consumers) retried(e *entry, err error, attempt int, wait time.Duration) {
+	if f := c.o.Config.Hooks.Retried; f != nil {
+		f(config.RetryEvent{
+			Worker: c.o.Config.WorkerID, LeaseKey: e.held.Lease().Key, What: "consume shard", Attempt: attempt, Wait: wait, Err: err,
+		})
+	}
+}
+
+// fault keeps an error of a consumer for the error that Run returns.
+func (c *consumers) fault(e *entry, err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = append(c.faults, fmt.Errorf("shard %s: %w", e.held.Lease().Key, err))
+}
+
+// giveUp releases the lease of an entry whose consumer is done. It must not be called while user code of this tenure runs.
+func (c *consumers) giveUp(ctx context.Context, e *entry) {
+	if e.held.Context().Err() != nil {
+		return
+	}
+	if err := c.release(context.WithoutCancel(ctx), e.held); err != nil && !errors.Is(err, leases.ErrLeaseLost) {
+		c.fault(e, fmt.Errorf("release: %w", err))
+	}
+}
+
+// forget drops an entry that is over, unless its lease is still held (a finished shard's) or a later tenure replaced it.
+func (c *consumers) forget(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := e.held.Lease().Key
+	if c.byKey[key] == e && e.held.Context().Err() != nil {
+		delete(c.byKey, key)
+	}
+}
+
+// dropped is told when a lease is held no more; it forgets finished shards, which have no goroutine to notice.
+func (c *consumers) dropped(h *leases.Held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := h.Lease().Key
+	if e := c.byKey[key]; e != nil && e.held == h && e.finished {
+		delete(c.byKey, key)
+	}
+}
+
+// drain asks every consumer to stop and waits until the last one is done and its lease released, or until grace ends. The
+// leases of finished shards are released at once.
+func (c *consumers) drain(grace context.Context) {
+	c.mu.Lock()
+	c.draining = true
+	var busy, finished []*entry
+	for _, e := range c.byKey {
+		e.halt()
+		busy = append(busy, e)
+		if e.finished {
+			finished = append(finished, e)
+		}
+	}
+	c.mu.Unlock()
+
+	var group errgroup.Group
+	group.SetLimit(releasesAtOnce)
+	for _, e := range finished {
+		group.Go(func() error { c.giveUp(grace, e); return nil })
+	}
+	_ = group.Wait()
+	wait(grace, busy)
+}
+
+// abandon waits a last time, after user code's contexts have ended, and then gives up on whatever still runs: its lease is
+// left to expire, because user code may still act under it. The text names the shard and the method.
+func (c *consumers) abandon(ctx context.Context) {
+	c.mu.Lock()
+	busy := make([]*entry, 0, len(c.byKey))
+	for _, e := range c.byKey {
+		busy = append(busy, e)
+	}
+	c.mu.Unlock()
+	ctx, cancel := loop.Timeout(ctx, afterGrace, "wait for user code whose context has ended")
+	defer cancel()
+	wait(ctx, busy)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, e := range c.byKey {
+		select {
+		case <-e.done:
+		default:
+			what := "an earlier tenure's processor"
+			if e.consumer != nil {
+				if calling := e.consumer.Status().Calling; calling != "" {
+					what = calling
+				}
+			}
+			c.abandoned = append(c.abandoned, fmt.Sprintf("shard %s: %s has not returned", key, what))
+		}
+	}
+}
+
+// wait returns when all entries are done or ctx is.
+func wait(ctx context.Context, entries []*entry) {
+	for _, e := range entries {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// err is what went wrong with consumers and is worth an error of Run.
+func (c *consumers) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Clone(c.faults)
+	if len(c.abandoned) > 0 {
+		slices.Sort(c.abandoned)
+		all = append(all, fmt.Errorf("stopped without %d of the processors, whose leases will expire: %s",
+			len(c.abandoned), strings.Join(c.abandoned, "; ")))
+	}
+	return errors.Join(all...)
+}
+
+// assignments returns what is held now, by lease key.
+func (c *consumers) assignments() []Assignment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Assignment, 0, len(c.byKey))
+	for _, e := range c.byKey {
+		if e.held.Context().Err() != nil {
+			continue
+		}
+		out = append(out, e.assignment(c.o.Stream))
+	}
+	slices.SortFunc(out, func(a, b Assignment) int { return strings.Compare(a.LeaseKey, b.LeaseKey) })
+	return out
+}

@@ -1,0 +1,150 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+const (
+	// modeCheckInterval is how often the table's KCL mode is read again. Java workers change theirs within a minute or two.
+	modeCheckInterval = time.Minute
+	// startBase and startMax bound the pauses between tries to start. A fleet that waits for its table tries every few
+	// seconds, so that it goes on soon after the table is back.
+	startBase = 200 * time.Millisecond
+	startMax  = 5 * time.Second
+)
+
+// LeaseCoordinator gets leases and keeps them: it makes the table usable, regains what is ours, and looks for more. Every
+// lease that it gets goes to the consumers. (KCL: LeaseCoordinator)
+type LeaseCoordinator struct {
+	o       Options
+	renewer *leases.LeaseRenewer
+	taker   *leases.LeaseTaker
+	got     func(*leases.Held)
+}
+
+// newLeaseCoordinator wires renewer, taker and consumers of one run. User code's contexts end with user.
+func newLeaseCoordinator(o Options, shards *consumers, user context.Context) *LeaseCoordinator {
+	c := &LeaseCoordinator{o: o, got: func(h *leases.Held) { shards.start(user, h) }}
+	cfg := o.Config
+	c.renewer = leases.NewRenewer(o.Table, cfg.LeaseManagement, leases.RenewerOptions{
+		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks, Lost: shards.dropped,
+	})
+	c.taker = leases.NewTaker(o.Table, c.renewer, cfg.LeaseManagement, leases.TakerOptions{
+		Worker: cfg.WorkerID, Strategy: o.Strategy, Logger: cfg.Logger, Hooks: cfg.Hooks, Acquired: c.got,
+	})
+	shards.release, shards.onFinish = c.renewer.Release, c.taker.Wake
+	return c
+}
+
+// seek starts the worker and then looks for leases until ctx ends or a fault is final. It calls started after the first
+// look.
+func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.taker.Run(ctx) })
+	group.Go(func() error { return c.watchMode(ctx) })
+	group.Go(func() error {
+		select {
+		case <-c.taker.FirstRound():
+			started()
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	return group.Wait()
+}
+
+// start does, in this order, what must have happened before this worker may look for leases.
+func (c *LeaseCoordinator) start(ctx context.Context) error {
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"prepare the lease table", c.o.Table.Ensure},
+		{"check the table's KCL mode", c.checkMode},
+		{"create the first leases", c.o.Syncer.Sync},
+		{"regain leases", c.regain},
+	} {
+		if err := c.untilDone(ctx, step.what, step.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untilDone repeats do until it succeeds, ctx ends, or the error is one that repeating does not cure.
+func (c *LeaseCoordinator) untilDone(ctx context.Context, what string, do func(context.Context) error) error {
+	back := loop.Backoff{Base: startBase, Max: startMax}
+	for {
+		err := do(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if final(err) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		wait := back.Next()
+		c.retried(what, err, back.Tries(), wait)
+		if err := loop.ClockOf(ctx).Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// final reports whether an error of the start, or of the mode check, ends Run: somebody has to do something first.
+func final(err error) bool {
+	if _, ok := errors.AsType[*leases.PermanentError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
+		return true
+	}
+	return errors.Is(err, shardsync.ErrStreamNotFound)
+}
+
+func (c *LeaseCoordinator) checkMode(ctx context.Context) error {
+	return c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName)
+}
+
+// watchMode ends with an error when Java workers have moved the table to KCL 3.x mode.
+func (c *LeaseCoordinator) watchMode(ctx context.Context) error {
+	for {
+		if err := loop.ClockOf(ctx).Sleep(ctx, loop.Jitter(modeCheckInterval, 0.1)); err != nil {
+			return err
+		}
+		if err := c.untilDone(ctx, "check the table's KCL mode", c.checkMode); err != nil {
+			return err
+		}
+	}
+}
+
+// regain takes back at once what an earlier process with this worker id held.
+func (c *LeaseCoordinator) regain(ctx context.Context) error {
+	held, err := c.renewer.Regain(ctx)
+	for _, h := range held {
+		c.got(h)
+	}
+	return err
+}
+
+func (c *LeaseCoordinator) retried(what string, err error, attempt int, wait time.Duration) {
+	if f := c.o.Config.Hooks.Retried; f != nil {
+		f(config.RetryEvent{Worker: c.o.Config.WorkerID, What: what, Attempt: attempt, Wait: wait, Err: err})
+	}
+}
