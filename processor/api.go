@@ -8,37 +8,44 @@ import (
 )
 
 // RecordProcessor is what a user implements: one value reads one shard for one tenure of its lease. Its methods are called
-// one at a time, in the order Initialize, ProcessRecords any number of times, ShutdownRequested at most once, and last
-// either LeaseLost or ShardEnded or neither (a graceful stop ends with ShutdownRequested).
-// (KCL: ShardRecordProcessor)
+// one at a time; the package comment says in which order, which are repeated after an error or a panic, and until when ctx
+// lives. (KCL: ShardRecordProcessor)
 type RecordProcessor interface {
+	// Initialize comes first. After an error it is called again, with the same processor.
 	Initialize(ctx context.Context, in InitializationInput) error
+	// ProcessRecords handles a batch. nil says that every record of it is handled; after an error the same records come
+	// again.
 	ProcessRecords(ctx context.Context, in ProcessRecordsInput) error
+	// LeaseLost says that another worker may own the shard, or that the time for a graceful stop is over. Clean up, write
+	// nothing that the next owner could be surprised by. ctx ends after 5 s.
 	LeaseLost(ctx context.Context, in LeaseLostInput)
+	// ShardEnded comes after the last record was handled. It must checkpoint, else it is called again.
 	ShardEnded(ctx context.Context, in ShardEndedInput) error
+	// ShutdownRequested comes when this worker stops: checkpoint now. It is not repeated.
 	ShutdownRequested(ctx context.Context, in ShutdownRequestedInput) error
 }
 
-// Factory makes the RecordProcessor of one tenure. It is called once for every lease this worker gets, from the
-// consumer's own goroutine; it must be safe for concurrent use. (KCL: ShardRecordProcessorFactory)
+// Factory makes the RecordProcessor of one tenure. It is called for every lease this worker gets, from the consumer's own
+// goroutine; it must be safe for concurrent use. If it panics or returns nil it is called again after a pause.
+// (KCL: ShardRecordProcessorFactory)
 type Factory func(Shard) RecordProcessor
 
 // Shard names what a RecordProcessor reads.
 type Shard struct {
-	Stream    string
-	ID        string
-	LeaseKey  string
-	ParentIDs []string
+	Stream    string   // the stream's name
+	ID        string   // the shard's id, as shardId-000000000003
+	LeaseKey  string   // the key of its row in the lease table
+	ParentIDs []string // none, one after a split, two after a merge
 }
 
 // Record is one user record.
 type Record struct {
-	SequenceNumber     string
-	SubSequenceNumber  int64
+	SequenceNumber     string // decimal digits; ascending in a shard
+	SubSequenceNumber  int64  // its index inside an aggregate, 0 if it came alone
 	PartitionKey       string
-	ExplicitHashKey    string
-	Data               []byte // not copied; keep it as long as you like, do not write to it
-	ApproximateArrival time.Time
+	ExplicitHashKey    string    // empty unless the producer set one, which only an aggregate tells
+	Data               []byte    // not copied; keep it as long as you like, do not write to it
+	ApproximateArrival time.Time // the service's clock when the record came in; zero if it did not say
 }
 
 // Position is the record's place in its shard, as a checkpoint takes it.
@@ -58,8 +65,8 @@ type InitializationInput struct {
 
 // ProcessRecordsInput is one batch.
 type ProcessRecordsInput struct {
-	Records            []Record
-	MillisBehindLatest int64 // how far the end of the batch is from the tip of the shard
+	Records            []Record // in the order of the shard; do not write to the slice: it comes again after an error
+	MillisBehindLatest int64    // how far the end of the batch is from the tip of the shard
 	Checkpointer       *checkpoint.Checkpointer
 	Grant              checkpoint.Grant
 }

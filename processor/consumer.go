@@ -34,8 +34,8 @@ type ConsumerOptions struct {
 	Lease    LeaseHandle
 	Factory  Factory
 
-	// Open starts reading after from, which is the stored checkpoint or one that Initialize wrote. ctx lives as long as the
-	// tenure. After an error it is called again.
+	// Open starts reading after from, which is the stored checkpoint or one that Initialize wrote. ctx is done as soon as no
+	// more records are wanted: a stop was requested, or the lease is lost. After an error Open is called again.
 	Open func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error)
 	// ParentsEnded reports whether every parent was read to its end. It is asked each ParentPoll and after Wake.
 	ParentsEnded func(ctx context.Context) (bool, error)

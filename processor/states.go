@@ -184,7 +184,7 @@ func (p phase) afterLastStep(e event) phase {
 	case p.last == recordEnd && e == endFailed && p.stopping:
 		// ShardEnded was not called, so the processor can still checkpoint what it handled. Whoever gets the lease next
 		// finds the end of the shard again.
-		p.State = ShutdownRequested
+		p.State, p.last = ShutdownRequested, none
 	case p.last == callShardEnded && e == endFailed && p.stopping:
 		p.last = callLeaseLost
 	case p.last == callShardEnded && e == shardEnded,

@@ -105,9 +105,11 @@ func (c *ShardConsumer) process() event {
 // fetchBatch fetches the next batch; batchDone means that there is one in hand.
 func (c *ShardConsumer) fetchBatch() event {
 	if c.source == nil {
-		source, err := c.o.Open(c.work, c.tracker.Last())
+		source, err := c.o.Open(c.fetch, c.tracker.Last())
 		if err != nil {
-			c.retry("open the shard for reading", err)
+			if c.fetch.Err() == nil {
+				c.retry("open the shard for reading", err)
+			}
 			return again
 		}
 		c.source = source
