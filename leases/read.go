@@ -1,0 +1,265 @@
+package leases
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardlease/shardlease/config"
+)
+
+// Get reads one row, consistently. found is false if there is none; a row that is no lease is an error.
+// (KCL: getLease, which reads without consistency)
+func (t *Table) Get(ctx context.Context, key string) (l Lease, found bool, err error) {
+	op := operation{what: "read lease", key: key, action: "GetItem", limit: t.attempt}
+	row, err := t.read(ctx, op, key)
+	if err != nil || row == nil {
+		return Lease{}, false, err
+	}
+	if entity, _ := entityOf(row); entity != entityLease {
+		return Lease{}, false, fmt.Errorf("%s: the row is no lease: its entityType is %q", op, entity)
+	}
+	if l, err = t.decoder().decode(row); err != nil {
+		return Lease{}, false, fmt.Errorf("%s: %w", op, err)
+	}
+	return l, true, nil
+}
+
+// read returns the row of a key, consistently; nil if there is none.
+func (t *Table) read(ctx context.Context, op operation, key string) (row item, err error) {
+	in := &dynamodb.GetItemInput{TableName: &t.cfg.TableName, Key: item{attrKey: str(key)}, ConsistentRead: aws.Bool(true)}
+	err = t.call(ctx, op, func(ctx context.Context) error {
+		out, err := t.api.GetItem(ctx, in, noRetries)
+		if err == nil {
+			row = out.Item
+		}
+		return err
+	})
+	if len(row) == 0 {
+		row = nil
+	}
+	return row, err
+}
+
+// Listing is one look at the whole table.
+type Listing struct {
+	Leases    []Lease // in no order
+	Rows      int     // all that were read
+	Foreign   int     // of other entityTypes: KCL 3.5 keeps its own rows in this table
+	Broken    int     // leases that cannot be read; each was warned about once
+	Pages     int     // requests
+	ReadUnits float64 // capacity; an estimate where the server does not say
+}
+
+// List reads the table, as LeaseManagement.ConsistentReads says, in as many segments at once as ScanSegments says or, if that
+// is 0, as the size of the table as last read asks for. Rows that are no leases are left out; one that cannot be read as
+// what it should be never fails the listing, and is warned about once, through Hooks.LeaseSkipped and the logger.
+// Rows that others write meanwhile are seen before or after. (KCL: listLeases, listLeasesParallely)
+func (t *Table) List(ctx context.Context) (Listing, error) {
+	segments := int(t.segments.Load())
+	if t.cfg.ScanSegments > 0 {
+		segments = t.cfg.ScanSegments
+	}
+	segments = max(1, segments)
+	parts := make([]segment, segments)
+	g, gctx := errgroup.WithContext(ctx)
+	for i := range parts {
+		parts[i] = segment{table: t, known: *t.names.Load(), names: map[string]string{}}
+		g.Go(func() error { return parts[i].read(gctx, i, segments) })
+	}
+	if err := g.Wait(); err != nil {
+		return Listing{}, err
+	}
+	var sum Listing
+	names := map[string]string{}
+	n, bytes := 0, 0.0
+	for i := range parts {
+		n += len(parts[i].Leases)
+	}
+	sum.Leases = make([]Lease, 0, n)
+	for i := range parts {
+		p := &parts[i]
+		sum.Leases = append(sum.Leases, p.Leases...)
+		sum.Rows += p.Rows
+		sum.Foreign += p.Foreign
+		sum.Broken += p.Broken
+		sum.Pages += p.Pages
+		sum.ReadUnits += p.ReadUnits
+		bytes += p.bytes
+		for k, v := range p.names {
+			names[k] = v
+		}
+	}
+	t.names.Store(&names)
+	t.segments.Store(int32(segmentsFor(bytes)))
+	return sum, nil
+}
+
+// segmentsFor is how many segments read a table of so many bytes. A page is 1 MB and takes some 10 to 30 ms; four of them
+// one after the other keep a look short beside the shortest FailoverTime, while a small table costs no extra requests.
+// (KCL: a segment for each 0.2 GiB, where a look takes seconds; at most 32, as here)
+func segmentsFor(bytes float64) int {
+	const perSegment, most = 4 << 20, 32
+	return min(most, 1+int(bytes/perSegment))
+}
+
+// segment is one part of a listing.
+type segment struct {
+	Listing
+	table *Table
+	bytes float64
+	known map[string]string // strings of the last listing; shared, not written
+	names map[string]string // strings of this segment
+}
+
+// intern returns one copy of equal strings, the last listing's if it had it.
+func (s *segment) intern(v string) string {
+	if have, ok := s.names[v]; ok {
+		return have
+	}
+	if have, ok := s.known[v]; ok {
+		v = have
+	}
+	s.names[v] = v
+	return v
+}
+
+func (s *segment) read(ctx context.Context, number, total int) error {
+	t := s.table
+	op := operation{what: "list leases", action: "Scan", limit: t.page}
+	in := &dynamodb.ScanInput{
+		TableName: &t.cfg.TableName, ConsistentRead: aws.Bool(t.cfg.ConsistentReads),
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	if total > 1 {
+		in.Segment, in.TotalSegments = aws.Int32(int32(number)), aws.Int32(int32(total))
+	}
+	d := decoder{intern: s.intern}
+	for {
+		var out *dynamodb.ScanOutput
+		err := t.call(ctx, op, func(ctx context.Context) (err error) {
+			out, err = t.api.Scan(ctx, in, noRetries)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		s.account(out)
+		for _, row := range out.Items {
+			s.add(d, row)
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// account adds up what a page cost and how large it was.
+func (s *segment) account(out *dynamodb.ScanOutput) {
+	s.Pages++
+	s.Rows += len(out.Items)
+	// One unit reads 4 KiB consistently or 8 KiB eventually.
+	perUnit := 8192.0
+	if s.table.cfg.ConsistentReads {
+		perUnit = 4096
+	}
+	if c := out.ConsumedCapacity; c != nil && c.CapacityUnits != nil {
+		s.ReadUnits += *c.CapacityUnits
+		s.bytes += *c.CapacityUnits * perUnit
+		return
+	}
+	size := 0
+	for _, row := range out.Items {
+		size += sizeOf(row)
+	}
+	s.bytes += float64(size)
+	s.ReadUnits += max(1, float64((size+4095)/4096)) * 4096 / perUnit
+}
+
+// add decodes a row into the listing, or accounts for it otherwise.
+func (s *segment) add(d decoder, row item) {
+	entity, known := entityLease, true
+	if _, ok := row[attrEntityType]; ok {
+		entity, known = entityOf(row)
+	}
+	if entity != entityLease {
+		s.Foreign++
+		if !known {
+			s.table.warn(keyOf(row), fmt.Errorf("row %q: entityType is %s, which this version does not know", keyOf(row), entity))
+		}
+		return
+	}
+	l, err := d.decode(row)
+	if err != nil {
+		s.Broken++
+		s.table.warn(keyOf(row), err)
+		return
+	}
+	s.Leases = append(s.Leases, l)
+}
+
+// warn reports a row that was left out, once per key.
+func (t *Table) warn(key string, err error) {
+	t.mu.Lock()
+	_, before := t.skipped[key]
+	t.skipped[key] = struct{}{}
+	t.mu.Unlock()
+	if before {
+		return
+	}
+	t.log.Warn("lease row skipped", "table", t.cfg.TableName, "lease", key, "err", err)
+	if f := t.hooks.LeaseSkipped; f != nil {
+		f(config.LeaseEvent{Worker: t.worker, LeaseKey: key, Err: err})
+	}
+}
+
+// decoder reads single rows; it shares strings with the last listing.
+func (t *Table) decoder() decoder {
+	known := *t.names.Load()
+	return decoder{intern: func(v string) string {
+		if have, ok := known[v]; ok {
+			return have
+		}
+		return v
+	}}
+}
+
+// sizeOf is about what DynamoDB counts for an item.
+func sizeOf(row item) int {
+	n := 0
+	for name, v := range row {
+		n += len(name) + sizeOfValue(v)
+	}
+	return n
+}
+
+func sizeOfValue(v types.AttributeValue) int {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return len(v.Value)/2 + 1
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
+	case *types.AttributeValueMemberSS:
+		n := 0
+		for _, s := range v.Value {
+			n += len(s)
+		}
+		return n
+	case *types.AttributeValueMemberM:
+		return 3 + sizeOf(v.Value)
+	case *types.AttributeValueMemberL:
+		n := 3
+		for _, e := range v.Value {
+			n += 1 + sizeOfValue(e)
+		}
+		return n
+	}
+	return 1
+}
