@@ -1,0 +1,149 @@
+package dynamodb
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardlease/shardlease/emulator/internal/wire"
+)
+
+// DynamoDB is the service. Its zero value is ready, with no tables; set the options before the first call. Its methods may be
+// called from several goroutines at once, and each call takes effect at one instant.
+type DynamoDB struct {
+	// Region and Account go into ARNs. Empty means us-east-1 and 000000000000.
+	Region, Account string
+	// TableDelay is how long a table stays CREATING, UPDATING or DELETING. Zero means no time at all, negative is taken as zero.
+	TableDelay time.Duration
+	// IndexDelay is how long an index stays CREATING, counted from when UpdateTable added it, and DELETING. Zero means
+	// TableDelay, so that index and table become ACTIVE together.
+	IndexDelay time.Duration
+	// IndexLag is how far the secondary indexes run behind their tables. Zero means that they never do.
+	IndexLag time.Duration
+	// Limits makes provisioned tables and indexes throttle, with up to 300 s of unused capacity saved, and bounds on-demand
+	// ones by what the service gives a new table: 12,000 read and 4,000 write units a second.
+	Limits bool
+
+	mu       sync.Mutex
+	tables   map[string]*table
+	tokens   map[string]usedToken // ClientRequestTokens of transactions
+	programs programs             // parsed expressions; has a lock of its own
+}
+
+// operation decodes a request and returns what to do under the lock.
+type operation func(d *DynamoDB, p *params) (action, *wire.Error)
+
+// action carries a decoded request out. It is called with the lock held, and returns the output's members.
+type action func(c *call) (output, *wire.Error)
+
+// call is one request under way.
+type call struct {
+	now  time.Time
+	used units
+}
+
+var operations = map[string]operation{
+	"CreateTable":   (*DynamoDB).createTable,
+	"DescribeTable": (*DynamoDB).describeTable,
+	"DeleteTable":   (*DynamoDB).deleteTable,
+	"UpdateTable":   (*DynamoDB).updateTable,
+	"ListTables":    (*DynamoDB).listTables,
+
+	"UpdateContinuousBackups":   (*DynamoDB).updateContinuousBackups,
+	"DescribeContinuousBackups": (*DynamoDB).describeContinuousBackups,
+	"UpdateTimeToLive":          (*DynamoDB).updateTimeToLive,
+	"DescribeTimeToLive":        (*DynamoDB).describeTimeToLive,
+	"TagResource":               (*DynamoDB).tagResource,
+	"UntagResource":             (*DynamoDB).untagResource,
+	"ListTagsOfResource":        (*DynamoDB).listTagsOfResource,
+	"DescribeLimits":            (*DynamoDB).describeLimits,
+
+	"PutItem":    (*DynamoDB).putItem,
+	"UpdateItem": (*DynamoDB).updateItem,
+	"DeleteItem": (*DynamoDB).deleteItem,
+	"GetItem":    (*DynamoDB).getItem,
+	"Query":      (*DynamoDB).query,
+	"Scan":       (*DynamoDB).scan,
+
+	"BatchGetItem":       (*DynamoDB).batchGetItem,
+	"BatchWriteItem":     (*DynamoDB).batchWriteItem,
+	"TransactGetItems":   (*DynamoDB).transactGetItems,
+	"TransactWriteItems": (*DynamoDB).transactWriteItems,
+}
+
+// ServeHTTP answers one call in awsJson1.0, the operation named by X-Amz-Target. It notes the capacity used with [wire.Charge].
+func (d *DynamoDB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	codec, fault := wire.CodecFor(r.Header.Get("Content-Type"), wire.JSON10)
+	if fault != nil {
+		writeError(w, wire.JSON10, fault)
+		return
+	}
+	body, err := wire.ReadBody(r)
+	if err != nil {
+		writeError(w, codec, serialization("read the body of %s: %v", operation, err))
+		return
+	}
+	out, used, fault := d.do(operation, codec, body)
+	wire.Charge(r.Context(), used.read, used.write)
+	if fault != nil {
+		writeError(w, codec, fault)
+		return
+	}
+	wire.WriteResult(w, codec, out)
+}
+
+// units are the capacity that a call used.
+type units struct{ read, write float64 }
+
+// do answers one call: the operation's output or a modelled error, and what it cost either way. The output holds stored
+// values that nobody changes any more, so it may be encoded at leisure.
+func (d *DynamoDB) do(name string, codec wire.Codec, body []byte) (output, units, *wire.Error) {
+	op := operations[name]
+	if op == nil {
+		return nil, units{}, wire.Errorf("UnknownOperationException", "the emulator does not know the DynamoDB operation %q", name)
+	}
+	if len(body) > maxBody {
+		return nil, units{}, invalid("The request of %d bytes exceeds the limit of %d", len(body), maxBody)
+	}
+	var decoded any = map[string]any{} // what an empty body means
+	if err := codec.Unmarshal(body, &decoded); err != nil {
+		return nil, units{}, serialization("decode the body of %s: %v", name, err)
+	}
+	p := newParams(name, decoded)
+	if p.err != nil {
+		return nil, units{}, p.err
+	}
+	act, err := op(d, p)
+	if err != nil {
+		return nil, units{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tables == nil {
+		d.tables, d.tokens = map[string]*table{}, map[string]usedToken{}
+	}
+	c := call{now: time.Now()}
+	out, err := act(&c)
+	return out, c.used, err
+}
+
+// maxBody is the largest request the service takes.
+const maxBody = 16 << 20
+
+// namespaces are what precedes the code of an error that does not come from the service itself but from what is in front of it.
+var namespaces = map[string]string{
+	"ValidationException":       "com.amazon.coral.validate#",
+	"SerializationException":    "com.amazon.coral.service#",
+	"ThrottlingException":       "com.amazon.coral.service#",
+	"UnknownOperationException": "com.amazon.coral.service#",
+}
+
+func writeError(w http.ResponseWriter, codec wire.Codec, e *wire.Error) {
+	namespace, ok := namespaces[e.Code]
+	if !ok {
+		namespace = "com.amazonaws.dynamodb.v20120810#"
+	}
+	wire.WriteError(w, codec, namespace, e)
+}
