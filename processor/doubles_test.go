@@ -1,0 +1,335 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// losableLease is a lease in memory, which lose takes away. Like the real one it refuses every write from then on.
+type losableLease struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	usable func(context.Context) error // nil: always
+
+	mu      sync.Mutex
+	written []checkpoint.ExtendedSequenceNumber
+	pending []checkpoint.Pending
+	refuse  error // what the next writes fail with
+	asked   int   // calls of Usable
+}
+
+func newLosableLease() *losableLease {
+	l := &losableLease{}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	return l
+}
+
+var errTaken = fmt.Errorf("%w: taken by worker b", checkpoint.ErrLeaseLost)
+
+func (l *losableLease) lose()                    { l.cancel(errTaken) }
+func (l *losableLease) Context() context.Context { return l.ctx }
+func (l *losableLease) Grant() checkpoint.Grant {
+	return checkpoint.Grant{LeaseKey: "shard-1", Token: 7}
+}
+
+func (l *losableLease) Usable(ctx context.Context) error {
+	l.mu.Lock()
+	l.asked++
+	f := l.usable
+	l.mu.Unlock()
+	if f != nil {
+		return f(ctx)
+	}
+	return context.Cause(l.ctx)
+}
+
+func (l *losableLease) WriteCheckpoint(ctx context.Context, at checkpoint.ExtendedSequenceNumber) error {
+	if err := errors.Join(context.Cause(l.ctx), context.Cause(ctx)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuse != nil {
+		return l.refuse
+	}
+	l.written = append(l.written, at)
+	return nil
+}
+
+func (l *losableLease) WritePending(_ context.Context, p checkpoint.Pending) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = append(l.pending, p)
+	return context.Cause(l.ctx)
+}
+
+func (l *losableLease) checkpoints() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var s []string
+	for _, at := range l.written {
+		s = append(s, at.SequenceNumber)
+	}
+	return s
+}
+
+func (l *losableLease) refuseWith(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse = err
+}
+
+// scriptedSource delivers its batches and then waits for its context, or fails.
+type scriptedSource struct {
+	batches []Batch
+	err     error // after the batches; nil: wait
+
+	mu       sync.Mutex
+	given    int
+	released []int // per batch
+	closed   int
+}
+
+func (s *scriptedSource) Next(ctx context.Context) (Batch, error) {
+	s.mu.Lock()
+	if s.given < len(s.batches) {
+		i := s.given
+		s.given++
+		b := s.batches[i]
+		s.released = append(s.released, 0)
+		b.Release = func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.released[i]++
+		}
+		s.mu.Unlock()
+		return b, nil
+	}
+	s.mu.Unlock()
+	if s.err != nil {
+		return Batch{}, s.err
+	}
+	<-ctx.Done()
+	return Batch{}, context.Cause(ctx)
+}
+
+func (s *scriptedSource) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+}
+
+// check returns what the consumer did wrong with the source.
+func (s *scriptedSource) check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, n := range s.released {
+		if n != 1 {
+			return fmt.Errorf("batch %d was released %d times", i, n)
+		}
+	}
+	if s.closed != 1 {
+		return fmt.Errorf("the source was closed %d times", s.closed)
+	}
+	return nil
+}
+
+// numbered returns a batch with the records first … last.
+func numbered(first, last int) Batch {
+	var b Batch
+	for n := first; n <= last; n++ {
+		b.Records = append(b.Records, Record{SequenceNumber: strconv.Itoa(n)})
+	}
+	b.MillisBehindLatest = int64(1000 - last)
+	return b
+}
+
+func at(n int) checkpoint.ExtendedSequenceNumber {
+	return checkpoint.ExtendedSequenceNumber{SequenceNumber: strconv.Itoa(n)}
+}
+
+// journal is a processor that writes down its calls and then does what its functions say; those that are nil return nil.
+type journal struct {
+	initialize func(context.Context, InitializationInput) error
+	process    func(context.Context, ProcessRecordsInput) error
+	lost       func(context.Context, LeaseLostInput)
+	ended      func(context.Context, ShardEndedInput) error
+	requested  func(context.Context, ShutdownRequestedInput) error
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) write(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) calls() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
+func (j *journal) Initialize(ctx context.Context, in InitializationInput) error {
+	j.write("Initialize %s", in.Position)
+	if j.initialize != nil {
+		return j.initialize(ctx, in)
+	}
+	return nil
+}
+
+func (j *journal) ProcessRecords(ctx context.Context, in ProcessRecordsInput) error {
+	if n := len(in.Records); n > 0 {
+		j.write("ProcessRecords %s-%s", in.Records[0].SequenceNumber, in.Records[n-1].SequenceNumber)
+	} else {
+		j.write("ProcessRecords empty")
+	}
+	if j.process != nil {
+		return j.process(ctx, in)
+	}
+	return nil
+}
+
+func (j *journal) LeaseLost(ctx context.Context, in LeaseLostInput) {
+	j.write("LeaseLost")
+	if j.lost != nil {
+		j.lost(ctx, in)
+	}
+}
+
+func (j *journal) ShardEnded(ctx context.Context, in ShardEndedInput) error {
+	j.write("ShardEnded")
+	if j.ended != nil {
+		return j.ended(ctx, in)
+	}
+	return in.Checkpointer.Checkpoint(ctx)
+}
+
+func (j *journal) ShutdownRequested(ctx context.Context, in ShutdownRequestedInput) error {
+	j.write("ShutdownRequested")
+	if j.requested != nil {
+		return j.requested(ctx, in)
+	}
+	return in.Checkpointer.Checkpoint(ctx)
+}
+
+// bench is a consumer with everything around it; change its parts before start.
+type bench struct {
+	t       *testing.T
+	lease   *losableLease
+	source  *scriptedSource
+	journal *journal
+	hooks   *config.Hooks
+	options ConsumerOptions
+
+	consumer *ShardConsumer
+	ctx      context.Context
+	abort    context.CancelCauseFunc
+	done     chan struct{}
+	outcome  Outcome
+
+	mu      sync.Mutex
+	retried []config.RetryEvent
+	panics  []config.PanicEvent
+}
+
+// setup is called inside a bubble of virtual time.
+func setup(t *testing.T, batches ...Batch) *bench {
+	b := &bench{
+		t: t, lease: newLosableLease(), source: &scriptedSource{batches: batches}, journal: &journal{},
+		done: make(chan struct{}),
+	}
+	b.hooks = &config.Hooks{
+		Retried: func(e config.RetryEvent) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.retried = append(b.retried, e)
+		},
+		Panicked: func(e config.PanicEvent) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.panics = append(b.panics, e)
+		},
+	}
+	b.options = ConsumerOptions{
+		Shard:    Shard{Stream: "s", ID: "shard-1", LeaseKey: "shard-1"},
+		Position: checkpoint.TrimHorizon,
+		Lease:    b.lease,
+		Factory:  func(Shard) RecordProcessor { return b.journal },
+		Open: func(_ context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+			b.journal.write("open %s", from)
+			return b.source, nil
+		},
+		ParentsEnded: func(context.Context) (bool, error) { return true, nil },
+		ParentPoll:   10 * time.Second,
+		EndShard: func(_ context.Context, end End) error {
+			b.journal.write("end %v", end.Children)
+			return nil
+		},
+		Lifecycle: config.LifecycleConfig{TaskBackoff: 500 * time.Millisecond, MaxTaskBackoff: 30 * time.Second},
+		Worker:    "a",
+		Hooks:     b.hooks,
+	}
+	b.ctx, b.abort = context.WithCancelCause(context.Background())
+	return b
+}
+
+// start runs the consumer; when the test ends it must have ended too.
+func (b *bench) start() {
+	b.consumer = NewShardConsumer(b.options)
+	go func() {
+		defer close(b.done)
+		b.outcome = b.consumer.Run(b.ctx)
+	}()
+}
+
+// end waits for Run, in virtual time.
+func (b *bench) end() Outcome {
+	b.t.Helper()
+	select {
+	case <-b.done:
+	case <-time.After(time.Hour):
+		b.t.Fatalf("Run did not return; state %v, calls %q", b.consumer.Status().State, b.journal.calls())
+	}
+	return b.outcome
+}
+
+func (b *bench) retries() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var s []string
+	for _, e := range b.retried {
+		s = append(s, fmt.Sprintf("%s %d: %v", e.What, e.Attempt, e.Err))
+	}
+	return s
+}
+
+// wait lets virtual time pass.
+func wait(d time.Duration) { _ = loop.Real().Sleep(context.Background(), d) }
+
+// failing returns a function that fails with the errors in turn and then returns nil. A string panics.
+func failing(with ...any) func() error {
+	return func() error {
+		if len(with) == 0 {
+			return nil
+		}
+		e := with[0]
+		with = with[1:]
+		if err, ok := e.(error); ok {
+			return err
+		}
+		panic(e)
+	}
+}
