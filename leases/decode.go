@@ -104,8 +104,8 @@ func (d decoder) decode(row item) (Lease, error) {
 		r.fail(attrEndHash, nil, wantHashKey+", because there is a "+attrStartHash)
 	case hasEnd && !hasStart:
 		r.fail(attrStartHash, nil, wantHashKey+", because there is an "+attrEndHash)
-	case hasStart && less(l.HashKeyRange.End, l.HashKeyRange.Start):
-		r.fail(attrStartHash, row[attrStartHash], "at most "+attrEndHash+" "+formatHashKey(l.HashKeyRange.End))
+	case hasStart && l.HashKeyRange.End.Compare(l.HashKeyRange.Start) < 0:
+		r.fail(attrStartHash, row[attrStartHash], "at most "+attrEndHash+" "+l.HashKeyRange.End.String())
 	}
 	if r.err != nil {
 		return Lease{}, r.err
@@ -119,8 +119,6 @@ func (d decoder) worker(s string) string {
 	}
 	return d.intern(s)
 }
-
-func less(a, b hashkey.Key) bool { return a.Hi < b.Hi || a.Hi == b.Hi && a.Lo < b.Lo }
 
 // tenure reads the tenure map, or returns nil if it is not one.
 func (d decoder) tenure(v types.AttributeValue) *Tenure {
@@ -242,7 +240,7 @@ func (r *rowReader) set(name string, v types.AttributeValue) []string {
 func (r *rowReader) hashKey(name string, v types.AttributeValue) hashkey.Key {
 	s, ok := v.(*types.AttributeValueMemberS)
 	if ok {
-		if k, err := parseHashKey(s.Value); err == nil {
+		if k, err := hashkey.Parse(s.Value); err == nil {
 			return k
 		}
 	}

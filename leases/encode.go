@@ -38,8 +38,8 @@ func encode(l Lease) item {
 		row[attrChildren] = &types.AttributeValueMemberSS{Value: l.ChildShardIDs}
 	}
 	if l.HashKeyRange.Known {
-		row[attrStartHash] = str(formatHashKey(l.HashKeyRange.Start))
-		row[attrEndHash] = str(formatHashKey(l.HashKeyRange.End))
+		row[attrStartHash] = str(l.HashKeyRange.Start.String())
+		row[attrEndHash] = str(l.HashKeyRange.End.String())
 	}
 	if l.HasThroughput {
 		row[attrThroughput] = throughput(l.ThroughputKBps)

@@ -89,8 +89,8 @@ func (t *Table) UpdateMetadata(ctx context.Context, key string, m Metadata) erro
 		e.set(attrChildren, &types.AttributeValueMemberSS{Value: m.ChildShardIDs})
 	}
 	if m.HashKeyRange.Known {
-		e.set(attrStartHash, str(formatHashKey(m.HashKeyRange.Start)))
-		e.set(attrEndHash, str(formatHashKey(m.HashKeyRange.End)))
+		e.set(attrStartHash, str(m.HashKeyRange.Start.String()))
+		e.set(attrEndHash, str(m.HashKeyRange.End.String()))
 	}
 	if m.StartAtMillis != 0 {
 		e.setIfAbsent(attrStartAt, number(m.StartAtMillis))
