@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/cloud"
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/consume"
+	"github.com/shardlease/shardlease/config"
+)
+
+type consumeCmd struct {
+	Stream        string         `required:"" placeholder:"NAME" help:"Stream to read."`
+	App           string         `required:"" placeholder:"NAME" help:"Application; also the name of the lease table. Processes of one application share the shards."`
+	Start         startPosition  `default:"trim-horizon" placeholder:"POSITION" help:"Where to start in shards without a checkpoint: trim-horizon, latest, or a time such as 2026-01-02T15:04:05Z. Default: ${default}."`
+	Output        consume.Format `default:"json" enum:"json,data" placeholder:"FORMAT" help:"json: one object a line; data: the data alone. Default: ${default}."`
+	UntilCaughtUp bool           `help:"End when everything is read, by this process or its peers: each lease is finished, or nothing is in its shard behind its checkpoint."`
+	FailoverTime  time.Duration  `default:"10s" placeholder:"DURATION" help:"How long a lease is respected that is not renewed. Default: ${default}."`
+	WorkerID      string         `placeholder:"ID" help:"Name of this process in the lease table; by default a new one. With the name it had before, a process regains its leases at once."`
+	MaxLeases     int            `placeholder:"N" help:"Hold at most so many leases. Default: no limit."`
+	cloud.Flags
+}
+
+// Help is the text below the flags.
+func (consumeCmd) Help() string {
+	return "A JSON line has the members shard, sequence, sub (index in an aggregate, if not 0), key, arrival, and data, or data_base64 if the data is not UTF-8. " +
+		"A record is checkpointed after its line was written, so that each one is printed at least once. " +
+		"Logs go to standard error. SIGTERM or an interrupt stops gracefully; a second one at once."
+}
+
+// Validate checks what kong cannot.
+func (c consumeCmd) Validate() error {
+	switch {
+	case c.Stream == "":
+		return errors.New("--stream is empty, want a stream's name")
+	case c.App == "":
+		return errors.New("--app is empty, want an application's name")
+	case c.MaxLeases < 0:
+		return fmt.Errorf("--max-leases is %d, want at least 1, or 0 for no limit", c.MaxLeases)
+	}
+	return c.Flags.Validate()
+}
+
+// startPosition is --start.
+type startPosition struct{ at config.InitialPosition }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *startPosition) UnmarshalText(text []byte) error {
+	switch strings.ToLower(string(text)) {
+	case "trim-horizon":
+		p.at = config.TrimHorizon()
+	case "latest":
+		p.at = config.Latest()
+	default:
+		t, err := time.Parse(time.RFC3339, string(text))
+		if err != nil {
+			return fmt.Errorf("%q is no position, want trim-horizon, latest, or a time such as 2026-01-02T15:04:05Z (RFC 3339)", text)
+		}
+		p.at = config.AtTimestamp(t)
+	}
+	return nil
+}
+
+// Run prints records until it is stopped.
+func (c consumeCmd) Run(ctx context.Context, s streams) error {
+	k, d, both, err := c.Clients(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := config.Default(c.App, c.Stream)
+	cfg.InitialPosition = c.Start.at
+	cfg.LeaseManagement.FailoverTime = c.FailoverTime
+	cfg.LeaseManagement.MaxLeasesForWorker = c.MaxLeases
+	if c.WorkerID != "" {
+		cfg.WorkerID = c.WorkerID
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
+	err = consume.Run(ctx, s.out, consume.Options{
+		Config: cfg, Cloud: both, Kinesis: k, DynamoDB: d, Format: c.Output, UntilCaughtUp: c.UntilCaughtUp,
+	})
+	if errors.Is(err, consume.ErrConfig) {
+		return usageError{err}
+	}
+	return err
+}

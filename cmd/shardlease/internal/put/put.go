@@ -1,0 +1,96 @@
+package put
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/producer"
+)
+
+// giveUpAfter is for how long a stream that takes nothing is tried.
+const giveUpAfter = time.Minute
+
+// Options say what to put where.
+type Options struct {
+	Stream   string
+	KeyField string    // JSON member that is the partition key; empty: a hash of the line
+	Source   string    // name of the input in messages
+	Where    string    // name of the service in messages
+	Log      io.Writer // progress, what is waited for, and the summary
+}
+
+// Run puts each line of in, as one record, until in ends. Blank lines are left out. The first line that cannot be a record
+// ends it with an error that names the line, after everything before that line was stored; nothing behind it is sent.
+//
+// When ctx ends while in is being read, Run does not wait for that read (a terminal may never answer it).
+func Run(ctx context.Context, api producer.API, in io.Reader, o Options) error {
+	p := producer.New(api, producer.Options{
+		Stream: o.Stream, Ordered: o.KeyField != "", GiveUpAfter: giveUpAfter,
+		Progress: func(s producer.Stats) { fmt.Fprintf(o.Log, "%s\n", summary(s)) },
+		Waiting:  func(err error) { fmt.Fprintf(o.Log, "waiting for %s: %v\n", o.Where, err) },
+	})
+	read, stop := context.WithCancel(ctx)
+	defer stop()
+	r := reader{lines: newLineReader(in, producer.MaxRecordBytes), field: o.KeyField, out: make(chan producer.Record), end: make(chan error, 1)}
+	go r.run(read)
+	stats, err := p.Run(ctx, r.out)
+	fmt.Fprintf(o.Log, "%s\n", summary(stats))
+	if err != nil {
+		return err
+	}
+	if err := <-r.end; err != nil { // Run has seen out closed, so that this one is there or about to be
+		return fmt.Errorf("%s, %w", o.Source, err)
+	}
+	if r.blank > 0 {
+		fmt.Fprintf(o.Log, "%d blank lines left out\n", r.blank)
+	}
+	if stats.Records == 0 {
+		fmt.Fprintf(o.Log, "%s holds no line to put\n", o.Source)
+	}
+	return nil
+}
+
+type reader struct {
+	lines *lineReader
+	field string
+	out   chan producer.Record
+	end   chan error // what stopped run, sent before out is closed
+	blank int        // to be read after end
+}
+
+func (r *reader) run(ctx context.Context) {
+	defer close(r.out)
+	r.end <- r.pass(ctx)
+}
+
+func (r *reader) pass(ctx context.Context) error {
+	for {
+		l, err := r.lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: read it: %w", r.lines.count+1, err)
+		}
+		if l.length == 0 {
+			r.blank++
+			continue
+		}
+		rec, err := toRecord(l, r.field)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", l.number, err)
+		}
+		select {
+		case r.out <- rec:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func summary(s producer.Stats) string {
+	return fmt.Sprintf("%d records, %d bytes, %d calls, %d retries, %.1f s", s.Records, s.Bytes, s.Calls, s.Retries, s.Elapsed.Seconds())
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/cloud"
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/put"
+)
+
+type putCmd struct {
+	Stream   string `required:"" placeholder:"NAME" help:"Stream to put into."`
+	KeyField string `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
+	cloud.KinesisFlags
+	File string `arg:"" optional:"" help:"File to read, one record a line; - or nothing: standard input."`
+}
+
+// Help is the text below the flags.
+func (putCmd) Help() string {
+	return "What the service refuses is sent again until it is taken; a call whose answer got lost is sent again too, so that a record may be stored twice. " +
+		"Blank lines are left out. A line may have 1 MiB, with its key. At the first line that cannot be put it ends with exit code 1, after storing everything before it."
+}
+
+// Validate checks what kong cannot.
+func (c putCmd) Validate() error {
+	if c.Stream == "" {
+		return errors.New("--stream is empty, want a stream's name")
+	}
+	return c.KinesisFlags.Validate()
+}
+
+// Run reads the input to its end.
+func (c putCmd) Run(ctx context.Context, s streams) error {
+	in, source, err := c.open(s)
+	if err != nil {
+		return err
+	}
+	api, err := c.Kinesis(ctx)
+	if err != nil {
+		return err
+	}
+	err = put.Run(ctx, api, in, put.Options{Stream: c.Stream, KeyField: c.KeyField, Source: source, Where: c.KinesisFlags.String(), Log: s.err})
+	if closing := in.Close(); err == nil && closing != nil {
+		return fmt.Errorf("close %s: %w", source, closing)
+	}
+	return err
+}
+
+func (c putCmd) open(s streams) (in io.ReadCloser, source string, err error) {
+	if c.File == "" || c.File == "-" {
+		return io.NopCloser(s.in), "standard input", nil
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return nil, "", err // names the file and the operation
+	}
+	return f, c.File, nil
+}
