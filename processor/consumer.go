@@ -66,9 +66,9 @@ type ShardConsumer struct {
 
 	// What follows belongs to the goroutine of Run.
 	clock     *loop.Clock
-	run       context.Context // given to Run: done when the grace period is over
-	work      context.Context // given to user code: done at the end of run or of the lease
-	fetch     context.Context // like work, and done when a stop is requested
+	run       context.Context //nolint:containedctx // given to Run: done when the grace period is over
+	work      context.Context //nolint:containedctx // given to user code: done at the end of run or of the lease
+	fetch     context.Context //nolint:containedctx // like work, and done when a stop is requested
 	abandon   context.CancelCauseFunc
 	phase     phase
 	tracker   *checkpoint.Tracker
@@ -147,7 +147,7 @@ func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 		c.move(alreadyEnded)
 	}
 	for c.phase.State != Done {
-		c.move(c.step())
+		c.move(c.step()) //nolint:contextcheck // the contexts of a tenure are made in contexts, and kept
 	}
 	return Outcome{
 		Reason:   c.phase.Reason,
@@ -188,9 +188,7 @@ var errStopRequested = errors.New("a stop was requested")
 func (c *ShardConsumer) move(e event) {
 	before := c.phase.State
 	c.phase, _ = next(c.phase, e)
-	switch e {
-	case again, initializeFailed, endFailed:
-	default:
+	if e != again && e != initializeFailed && e != endFailed {
 		c.backoff.Reset()
 	}
 	if c.phase.leaving() {
@@ -233,6 +231,7 @@ func (c *ShardConsumer) step() event {
 		return c.callShardEnded()
 	case callLeaseLost:
 		return c.callLeaseLost()
+	case leave, none:
 	}
 	return left
 }

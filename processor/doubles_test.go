@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -247,6 +248,7 @@ type bench struct {
 
 // setup is called inside a bubble of virtual time.
 func setup(t *testing.T, batches ...Batch) *bench {
+	t.Helper()
 	b := &bench{
 		t: t, lease: newLosableLease(), source: &scriptedSource{batches: batches}, journal: &journal{},
 		done: make(chan struct{}),
@@ -316,8 +318,14 @@ func (b *bench) retries() []string {
 	return s
 }
 
-// wait lets virtual time pass.
+// wait is how user code takes time.
 func wait(d time.Duration) { _ = loop.Real().Sleep(context.Background(), d) }
+
+// pass lets virtual time go by until nothing moves any more; for the test's own goroutine.
+func pass(d time.Duration) {
+	wait(d)
+	synctest.Wait()
+}
 
 // failing returns a function that fails with the errors in turn and then returns nil. A string panics.
 func failing(with ...any) func() error {

@@ -58,7 +58,7 @@ func TestEach_goesOnAtTheRecordThatFailed(t *testing.T) {
 				})
 				b.options.Factory = f
 				b.start()
-				wait(time.Minute)
+				pass(time.Minute)
 				diff(t, "records", strings.Fields("1 1 2 3 3 3 4 5 6"), *got)
 				// 2 is written once, although 3 fails twice.
 				diff(t, "checkpoints", []string{"2", "4", "6"}, b.lease.checkpoints())
@@ -112,7 +112,7 @@ func TestEach_repeatsOnlyTheCheckpointIfThatFailed(t *testing.T) {
 				})
 				b.options.Factory = f
 				b.start()
-				wait(time.Minute)
+				pass(time.Minute)
 				want := "1 2 3 4"
 				if poison != "" {
 					want = "1 2 3" // 3 is not tried again before 2 is durable
@@ -122,7 +122,7 @@ func TestEach_repeatsOnlyTheCheckpointIfThatFailed(t *testing.T) {
 					t.Errorf("retries %q", r)
 				}
 				b.lease.refuseWith(nil)
-				wait(time.Minute)
+				pass(time.Minute)
 				want = "1 2 3 4 5"
 				if poison != "" {
 					want = "1 2 3 3 4 5"

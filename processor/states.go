@@ -73,9 +73,11 @@ const (
 	events = iota
 )
 
-var eventNames = [events]string{"again", "already ended", "parents ended", "initialize failed", "initialized", "batch done",
+var eventNames = [events]string{
+	"again", "already ended", "parents ended", "initialize failed", "initialized", "batch done",
 	"last batch done", "source failed", "notified", "end recorded", "end failed", "shard ended", "left", "stop requested",
-	"aborted", "lease lost"}
+	"aborted", "lease lost",
+}
 
 func (e event) String() string { return eventNames[e] }
 
@@ -94,8 +96,10 @@ const (
 	leave                        // call nothing
 )
 
-var actionNames = [...]string{"none", "await parents", "initialize", "process", "notify", "record end", "call ShardEnded",
-	"call LeaseLost", "leave"}
+var actionNames = [...]string{
+	"none", "await parents", "initialize", "process", "notify", "record end", "call ShardEnded",
+	"call LeaseLost", "leave",
+}
 
 func (a action) String() string { return actionNames[a] }
 
@@ -125,6 +129,7 @@ func (p phase) action() action {
 		return notify
 	case ShuttingDown:
 		return p.last
+	case Done:
 	}
 	return none
 }
@@ -136,42 +141,31 @@ func next(p phase, e event) (phase, action) {
 }
 
 func (p phase) after(e event) phase {
-	switch e {
-	case leaseLost:
+	switch {
+	case e == leaseLost:
 		return p.afterLeaseLost()
-	case aborted:
+	case e == aborted:
 		return p.afterAbort()
-	case stopRequested:
+	case e == stopRequested:
 		return p.afterStopRequest()
-	}
-	switch p.State {
-	case WaitingOnParents:
-		switch e {
-		case alreadyEnded:
-			return p.shutDown(ShardEnd, leave)
-		case parentsEnded:
-			p.State = Initializing
-		}
-	case Initializing:
-		switch e {
-		case initializeFailed:
-			p.began = true
-		case initialized:
-			p.State, p.began = Processing, true
-		}
-	case Processing:
-		switch e {
-		case lastBatchDone:
-			return p.shutDown(ShardEnd, recordEnd)
-		case sourceFailed: // the lease is still held: as good a moment to checkpoint as a requested stop
-			p.State, p.Reason, p.stopping = ShutdownRequested, Requested, true
-		}
-	case ShutdownRequested:
-		if e == notified {
-			return p.shutDown(p.Reason, leave)
-		}
-	case ShuttingDown:
+	case p.State == ShuttingDown:
 		return p.afterLastStep(e)
+
+	case p.State == WaitingOnParents && e == alreadyEnded:
+		return p.shutDown(ShardEnd, leave)
+	case p.State == WaitingOnParents && e == parentsEnded:
+		p.State = Initializing
+	case p.State == Initializing && e == initializeFailed:
+		p.began = true
+	case p.State == Initializing && e == initialized:
+		p.State, p.began = Processing, true
+	case p.State == Processing && e == lastBatchDone:
+		return p.shutDown(ShardEnd, recordEnd)
+	case p.State == Processing && e == sourceFailed:
+		// The lease is still held: as good a moment to checkpoint as a requested stop.
+		p.State, p.Reason, p.stopping = ShutdownRequested, Requested, true
+	case p.State == ShutdownRequested && e == notified:
+		return p.shutDown(p.Reason, leave)
 	}
 	return p
 }
@@ -223,10 +217,10 @@ func (p phase) afterStopRequest() phase {
 		return p
 	}
 	p.stopping = true
-	switch p.State {
-	case WaitingOnParents, Initializing:
+	switch {
+	case p.State < Processing:
 		return p.shutDown(Requested, leave)
-	case Processing:
+	case p.State == Processing:
 		p.State, p.Reason = ShutdownRequested, Requested
 	}
 	return p

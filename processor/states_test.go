@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/shardlease/shardlease/internal/mermaid"
 )
 
@@ -145,12 +146,12 @@ func TestNext_honoursAStopInEveryPhase(t *testing.T) {
 		// After a requested stop every step is tried once more at most: whatever it returns, the end comes in four steps.
 		asked, do := next(p, stopRequested)
 		for range 4 {
-			switch do {
-			case notify:
+			switch {
+			case do == notify:
 				asked, do = next(asked, notified)
-			case recordEnd, callShardEnded:
+			case do == recordEnd || do == callShardEnded:
 				asked, do = next(asked, endFailed)
-			case callLeaseLost, leave:
+			default:
 				asked, do = next(asked, left)
 			}
 		}
