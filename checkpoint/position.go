@@ -35,10 +35,11 @@ const (
 	classShardEnd
 )
 
-// classOf looks at the first byte before it compares whole words: nearly every place is a number. It does not look at the
-// other bytes of a number; Parse has done that when the number came in.
+// startsWithDigit takes for a number whatever starts like one; Parse has looked at the other bytes when it came in.
+func startsWithDigit(s string) bool { return s != "" && s[0]-'0' <= 9 }
+
 func classOf(s string) int {
-	if s != "" && s[0]-'0' <= 9 {
+	if startsWithDigit(s) {
 		return classNumber
 	}
 	switch s {
@@ -59,19 +60,19 @@ func classOf(s string) int {
 // zeros they have; then the sub-sequence numbers. It does not allocate. Values that [ExtendedSequenceNumber.Check] refuses
 // have an order too, but no meaningful one; the zero value comes first.
 func (a ExtendedSequenceNumber) Compare(b ExtendedSequenceNumber) int {
-	ca, cb := classOf(a.SequenceNumber), classOf(b.SequenceNumber)
-	if ca != cb {
-		return ca - cb
+	var c int
+	switch x, y := a.SequenceNumber, b.SequenceNumber; {
+	case !startsWithDigit(x) || !startsWithDigit(y):
+		if c = classOf(x) - classOf(y); c == 0 {
+			c = strings.Compare(x, y) // not 0 only for what Check refuses
+		}
+	case len(x) == len(y): // as nearly always: then text and value have the same order, leading zeros or not
+		c = strings.Compare(x, y)
+	default:
+		c = compareDigits(x, y)
 	}
-	switch ca {
-	case classNumber:
-		if c := compareDigits(a.SequenceNumber, b.SequenceNumber); c != 0 {
-			return c
-		}
-	case classNone:
-		if c := strings.Compare(a.SequenceNumber, b.SequenceNumber); c != 0 {
-			return c
-		}
+	if c != 0 {
+		return c
 	}
 	return cmp.Compare(a.SubSequenceNumber, b.SubSequenceNumber)
 }
@@ -79,12 +80,7 @@ func (a ExtendedSequenceNumber) Compare(b ExtendedSequenceNumber) int {
 // compareDigits compares decimal numbers of any length by value: without leading zeros the longer one is larger, and
 // numbers of equal length are ordered as text.
 func compareDigits(a, b string) int {
-	for len(a) > 1 && a[0] == '0' {
-		a = a[1:]
-	}
-	for len(b) > 1 && b[0] == '0' {
-		b = b[1:]
-	}
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	if len(a) != len(b) {
 		return len(a) - len(b)
 	}
