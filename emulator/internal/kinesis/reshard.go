@@ -70,13 +70,16 @@ func (k *Service) mergeShards(now time.Time, in *mergeShardsInput) (any, *wire.E
 	if err != nil {
 		return nil, err
 	}
-	if a == b || a.hi.next() != b.lo && b.hi.next() != a.lo || a.hi == maxHash && b.lo == (hash{}) || b.hi == maxHash && a.lo == (hash{}) {
+	if !a.precedes(b) && !b.precedes(a) {
 		return nil, invalid("Shards %s and %s of stream %s are not adjacent", a.id, b.id, s.name)
 	}
 	s.merge(now, a, b)
 	k.begin(now, s, updating)
 	return nil, nil
 }
+
+// precedes tells whether b begins where x ends. The ring's ends do not meet.
+func (x *shard) precedes(b *shard) bool { return x.hi != maxHash && x.hi.next() == b.lo }
 
 func (s *stream) merge(now time.Time, a, b *shard) {
 	s.closeShard(now, a)

@@ -1,0 +1,129 @@
+package sourcetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+)
+
+// consumer registers one of this name and waits until it is ACTIVE.
+func (e *env) consumer(t *testing.T, stream, name string) *string {
+	t.Helper()
+	out, err := e.RegisterStreamConsumer(t.Context(), &kinesis.RegisterStreamConsumerInput{StreamARN: e.summary(t, stream).StreamARN, ConsumerName: &name})
+	if err != nil {
+		t.Fatalf("register consumer: %v", err)
+	}
+	eventually(t, "consumer is ACTIVE", func(ctx context.Context) bool {
+		d, err := e.DescribeStreamConsumer(ctx, &kinesis.DescribeStreamConsumerInput{ConsumerARN: out.Consumer.ConsumerARN})
+		if err != nil {
+			t.Fatalf("describe consumer: %v", err)
+		}
+		return d.ConsumerDescription.ConsumerStatus == types.ConsumerStatusActive
+	})
+	return out.Consumer.ConsumerARN
+}
+
+// subscribe opens a subscription that ends with the test.
+func (e *env) subscribe(t *testing.T, consumer *string, shard string, from types.StartingPosition) *kinesis.SubscribeToShardEventStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	out, err := e.SubscribeToShard(ctx, &kinesis.SubscribeToShardInput{ConsumerARN: consumer, ShardId: &shard, StartingPosition: &from})
+	if err != nil {
+		t.Fatalf("subscribe to %s: %v", shard, err)
+	}
+	t.Cleanup(func() { _ = out.GetStream().Close() })
+	return out.GetStream()
+}
+
+// receive reads events until n records have come, or the stream ends.
+func receive(t *testing.T, stream *kinesis.SubscribeToShardEventStream, n int) (records []types.Record, last types.SubscribeToShardEvent) {
+	t.Helper()
+	for event := range stream.Events() {
+		e, ok := event.(*types.SubscribeToShardEventStreamMemberSubscribeToShardEvent)
+		if !ok {
+			t.Fatalf("event of the kind %T", event)
+		}
+		records, last = append(records, e.Value.Records...), e.Value
+		if len(records) >= n {
+			return records, last
+		}
+	}
+	t.Fatalf("the subscription ended after %d records with %v, want %d", len(records), stream.Err(), n)
+	return nil, last
+}
+
+var fanoutCases = []testCase{
+	{name: "a consumer is registered, listed and deregistered", has: func(f Features) bool { return f.Consumers }, run: func(t *testing.T, e *env) {
+		name := e.stream(t, 1)
+		arn := e.consumer(t, name, "reader")
+		stream := e.summary(t, name).StreamARN
+		list, err := e.ListStreamConsumers(t.Context(), &kinesis.ListStreamConsumersInput{StreamARN: stream})
+		if err != nil || len(list.Consumers) != 1 || *list.Consumers[0].ConsumerARN != *arn {
+			t.Fatalf("list: %+v, %v; want %s alone", list, err, *arn)
+		}
+		_, err = e.RegisterStreamConsumer(t.Context(), &kinesis.RegisterStreamConsumerInput{StreamARN: stream, ConsumerName: aws.String("reader")})
+		wantCode(t, "register again", err, "ResourceInUseException")
+		if _, err := e.DeregisterStreamConsumer(t.Context(), &kinesis.DeregisterStreamConsumerInput{ConsumerARN: arn}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the consumer is gone", func(ctx context.Context) bool {
+			_, err := e.DescribeStreamConsumer(ctx, &kinesis.DescribeStreamConsumerInput{ConsumerARN: arn})
+			return code(err) == "ResourceNotFoundException"
+		})
+	}},
+	{name: "a subscription gives old and new records and resumes where it was", has: func(f Features) bool { return f.SubscribeToShard }, run: func(t *testing.T, e *env) {
+		name, shard, _ := ten(t, e)
+		consumer := e.consumer(t, name, "reader")
+		stream := e.subscribe(t, consumer, shard, types.StartingPosition{Type: types.ShardIteratorTypeTrimHorizon})
+		records, _ := receive(t, stream, 10)
+		e.put(t, name, "k", "live")
+		more, last := receive(t, stream, 1)
+		if got := fmt.Sprint(texts(append(records, more...))); got != "[r0 r1 r2 r3 r4 r5 r6 r7 r8 r9 live]" {
+			t.Errorf("got %s", got)
+		}
+		_ = stream.Close()
+		e.put(t, name, "k", "next")
+		// Another consumer: the first one's subscription is not old enough to be followed by a second.
+		records, _ = receive(t, e.subscribe(t, e.consumer(t, name, "other"), shard, types.StartingPosition{
+			Type: types.ShardIteratorTypeAfterSequenceNumber, SequenceNumber: last.ContinuationSequenceNumber,
+		}), 1)
+		if string(records[0].Data) != "next" {
+			t.Errorf("resumed with %s, want next", records[0].Data)
+		}
+	}},
+	{name: "a subscription ends with its shard and names the children", has: func(f Features) bool { return f.SubscriptionsEndShard }, run: func(t *testing.T, e *env) {
+		name := e.stream(t, 1)
+		e.put(t, name, "k", "only")
+		parent := e.shards(t, name, nil)[0]
+		stream := e.subscribe(t, e.consumer(t, name, "reader"), *parent.ShardId, types.StartingPosition{Type: types.ShardIteratorTypeTrimHorizon})
+		receive(t, stream, 1)
+		e.split(t, name, parent)
+		var children []types.ChildShard
+		for event := range stream.Events() {
+			e, ok := event.(*types.SubscribeToShardEventStreamMemberSubscribeToShardEvent)
+			if !ok {
+				t.Fatalf("event of the kind %T", event)
+			}
+			children = e.Value.ChildShards
+		}
+		if err := stream.Err(); err != nil {
+			t.Error(err)
+		}
+		if len(children) != 2 {
+			t.Errorf("%d ChildShards in the last event, want 2", len(children))
+		}
+	}},
+	{name: "a subscription of a consumer that does not exist is ResourceNotFoundException", has: func(f Features) bool { return f.SubscribeToShard }, run: func(t *testing.T, e *env) {
+		name := e.stream(t, 1)
+		arn := *e.summary(t, name).StreamARN + "/consumer/nobody:1700000000"
+		_, err := e.SubscribeToShard(t.Context(), &kinesis.SubscribeToShardInput{
+			ConsumerARN: &arn, ShardId: aws.String("shardId-000000000000"), StartingPosition: &types.StartingPosition{Type: types.ShardIteratorTypeLatest},
+		})
+		wantCode(t, "subscribe", err, "ResourceNotFoundException")
+	}},
+}

@@ -1,0 +1,64 @@
+package sourcetest_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/internal/sourcetest"
+)
+
+// kinds are the foreign servers that we know, with what each has.
+var kinds = map[string]func() sourcetest.Features{
+	"aws":           sourcetest.Everything,
+	"kinesis-local": kinesisLocal,
+	"kinesalite":    kinesalite,
+}
+
+// kinesisLocal is kinesis-mock, the npm package kinesis-local 0.6.2.
+func kinesisLocal() sourcetest.Features {
+	f := sourcetest.Everything()
+	f.InvalidIterator = false // 500
+	f.InvalidSequence = false // ResourceNotFoundException
+	f.TimeBehind = false      // the spread of the records' times
+	f.EmptyBatchRefused, f.LongBatchRefused, f.LargeBatchRefused, f.LargeRecordRefused = false, false, false, false
+	f.SplitAtStartRefused = false // leaves a child without hash keys
+	f.SubscribeToShard, f.SubscriptionsEndShard = false, false
+	f.Filters = slices.DeleteFunc(f.Filters, func(k types.ShardFilterType) bool { return k == types.ShardFilterTypeAtTrimHorizon })
+	return f
+}
+
+// kinesalite is the npm package of that name, 3.3.3.
+func kinesalite() sourcetest.Features {
+	return sourcetest.Features{
+		InvalidIterator: true, InvalidSequence: true, FutureTimestamp: true,
+		EmptyBatchRefused: true, LongBatchRefused: true, LargeRecordRefused: true,
+		SplitAtStartRefused: true, Retention: true,
+	}
+}
+
+// TestForeignServer_behavesAsKinesisDoes runs the suite against the server at SHARDLEASE_KINESIS_ENDPOINT; SHARDLEASE_KINESIS_KIND says which
+// of the servers we know it is: aws (the default), kinesis-local or kinesalite.
+func TestForeignServer_behavesAsKinesisDoes(t *testing.T) {
+	endpoint, kind := os.Getenv("SHARDLEASE_KINESIS_ENDPOINT"), os.Getenv("SHARDLEASE_KINESIS_KIND")
+	if endpoint == "" {
+		t.Log("no foreign server: SHARDLEASE_KINESIS_ENDPOINT is not set")
+		return
+	}
+	if kind == "" {
+		kind = "aws"
+	}
+	features, known := kinds[kind]
+	if !known {
+		t.Fatalf("SHARDLEASE_KINESIS_KIND is %q, want aws, kinesis-local or kinesalite", kind)
+	}
+	sourcetest.Run(t, aws.Config{
+		Region:       "us-east-1",
+		BaseEndpoint: &endpoint,
+		Credentials:  credentials.NewStaticCredentialsProvider("000000000000", "secret", ""),
+	}, features())
+}

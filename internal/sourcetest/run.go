@@ -1,0 +1,266 @@
+package sourcetest
+
+import (
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/aws/smithy-go"
+)
+
+// patience bounds each wait for a server to do what it was asked.
+const patience = 30 * time.Second
+
+// testCase is one behaviour.
+type testCase struct {
+	name string
+	has  func(Features) bool // nil: every server has it
+	run  func(t *testing.T, e *env)
+}
+
+// Run tests the server that cfg reaches; every stream it makes is deleted again. The subtests run in parallel and wait in
+// real time.
+func Run(t *testing.T, cfg aws.Config, f Features) {
+	e := &env{Client: kinesis.NewFromConfig(cfg), features: f, run: time.Now().UnixNano()}
+	for _, cases := range [][]testCase{putCases, readCases, listCases, reshardCases, streamCases, fanoutCases} {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				if c.has != nil && !c.has(f) {
+					t.Logf("declared missing: %s", c.name)
+					return
+				}
+				c.run(t, e)
+			})
+		}
+	}
+}
+
+// env is the server under test.
+type env struct {
+	*kinesis.Client
+	features Features
+	run      int64 // in stream names, so that a server can be tested twice
+	streams  atomic.Int64
+}
+
+// eventually asks again and again until done says yes, and fails the test after patience.
+func eventually(t *testing.T, what string, done func(ctx context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !done(ctx) {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s", what, patience)
+		}
+	}
+}
+
+// stream makes a stream of this many shards that lives as long as the test.
+func (e *env) stream(t *testing.T, shards int) string {
+	t.Helper()
+	name := fmt.Sprintf("sourcetest-%d-%d", e.run, e.streams.Add(1))
+	_, err := e.CreateStream(t.Context(), &kinesis.CreateStreamInput{StreamName: &name, ShardCount: aws.Int32(int32(shards))})
+	if err != nil {
+		t.Fatalf("create stream: %v", err)
+	}
+	e.deleteLater(t, name)
+	e.active(t, name)
+	return name
+}
+
+func (e *env) deleteLater(t *testing.T, name string) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		in := &kinesis.DeleteStreamInput{StreamName: &name}
+		if e.features.Consumers {
+			in.EnforceConsumerDeletion = aws.Bool(true)
+		}
+		if _, err := e.DeleteStream(ctx, in); err != nil && code(err) != "ResourceNotFoundException" {
+			t.Errorf("delete stream %s: %v", name, err)
+		}
+	})
+}
+
+func (e *env) summary(t *testing.T, name string) types.StreamDescriptionSummary {
+	t.Helper()
+	out, err := e.DescribeStreamSummary(t.Context(), &kinesis.DescribeStreamSummaryInput{StreamName: &name})
+	if err != nil {
+		t.Fatalf("describe stream %s: %v", name, err)
+	}
+	return *out.StreamDescriptionSummary
+}
+
+// active waits until the stream is ACTIVE.
+func (e *env) active(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "stream is ACTIVE", func(context.Context) bool {
+		return e.summary(t, name).StreamStatus == types.StreamStatusActive
+	})
+}
+
+// shards lists all shards, whatever the pages.
+func (e *env) shards(t *testing.T, name string, filter *types.ShardFilter) []types.Shard {
+	t.Helper()
+	in := &kinesis.ListShardsInput{StreamName: &name, ShardFilter: filter}
+	var all []types.Shard
+	for {
+		out, err := e.ListShards(t.Context(), in)
+		if err != nil {
+			t.Fatalf("list shards of %s: %v", name, err)
+		}
+		all = append(all, out.Shards...)
+		if out.NextToken == nil {
+			return all
+		}
+		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
+	}
+}
+
+// put stores one record and returns where.
+func (e *env) put(t *testing.T, name, key, data string) *kinesis.PutRecordOutput {
+	t.Helper()
+	out, err := e.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: &name, PartitionKey: &key, Data: []byte(data)})
+	if err != nil {
+		t.Fatalf("put record: %v", err)
+	}
+	return out
+}
+
+// iterator gets one from the beginning, or from where change says.
+func (e *env) iterator(t *testing.T, name, shard string, change func(*kinesis.GetShardIteratorInput)) *string {
+	t.Helper()
+	in := &kinesis.GetShardIteratorInput{StreamName: &name, ShardId: &shard, ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
+	if change != nil {
+		change(in)
+	}
+	out, err := e.GetShardIterator(t.Context(), in)
+	if err != nil {
+		t.Fatalf("get %s iterator of %s: %v", in.ShardIteratorType, shard, err)
+	}
+	return out.ShardIterator
+}
+
+func startAt(kind types.ShardIteratorType, number *string) func(*kinesis.GetShardIteratorInput) {
+	return func(in *kinesis.GetShardIteratorInput) {
+		in.ShardIteratorType, in.StartingSequenceNumber = kind, number
+	}
+}
+
+// read reads until there are n records, or the shard ends, and returns them with the last answer.
+func (e *env) read(t *testing.T, it *string, n int) ([]types.Record, *kinesis.GetRecordsOutput) {
+	t.Helper()
+	var records []types.Record
+	var last *kinesis.GetRecordsOutput
+	eventually(t, fmt.Sprintf("%d records are read", n), func(ctx context.Context) bool {
+		out, err := e.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: it})
+		if err != nil {
+			t.Fatalf("get records: %v", err)
+		}
+		records, last, it = append(records, out.Records...), out, out.NextShardIterator
+		return len(records) >= n || it == nil
+	})
+	if len(records) != n {
+		t.Fatalf("%d records read, want %d", len(records), n)
+	}
+	return records, last
+}
+
+// end reads on from the answer until the shard ends and returns the last answer; no more records may come.
+func (e *env) end(t *testing.T, from *kinesis.GetRecordsOutput) *kinesis.GetRecordsOutput {
+	t.Helper()
+	eventually(t, "the shard ends", func(ctx context.Context) bool {
+		if from.NextShardIterator == nil {
+			return true
+		}
+		out, err := e.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: from.NextShardIterator})
+		if err != nil {
+			t.Fatalf("get records: %v", err)
+		}
+		if len(out.Records) > 0 {
+			t.Fatalf("%d records behind the last one", len(out.Records))
+		}
+		from = out
+		return false
+	})
+	return from
+}
+
+// code is the name of the service's error, or "".
+func code(err error) string {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// wantCode fails unless err is the service's error of one of these names.
+func wantCode(t *testing.T, what string, err error, names ...string) {
+	t.Helper()
+	got := code(err)
+	for _, name := range names {
+		if got == name {
+			return
+		}
+	}
+	t.Errorf("%s: error %v, want %v", what, err, names)
+}
+
+func texts(records []types.Record) []string {
+	out := make([]string, len(records))
+	for i, r := range records {
+		out[i] = string(r.Data)
+	}
+	return out
+}
+
+func number(t *testing.T, s *string) *big.Int {
+	t.Helper()
+	n, ok := new(big.Int).SetString(aws.ToString(s), 10)
+	if !ok {
+		t.Fatalf("%q is no number", aws.ToString(s))
+	}
+	return n
+}
+
+// covers tells whether a hash key lies in the shard's range.
+func covers(t *testing.T, s types.Shard, h *big.Int) bool {
+	t.Helper()
+	return h.Cmp(number(t, s.HashKeyRange.StartingHashKey)) >= 0 && h.Cmp(number(t, s.HashKeyRange.EndingHashKey)) <= 0
+}
+
+func hashOf(key string) *big.Int {
+	sum := md5.Sum([]byte(key))
+	return new(big.Int).SetBytes(sum[:])
+}
+
+// middle is the hash key in the middle of a shard's range.
+func middle(t *testing.T, s types.Shard) *string {
+	t.Helper()
+	sum := new(big.Int).Add(number(t, s.HashKeyRange.StartingHashKey), number(t, s.HashKeyRange.EndingHashKey))
+	return aws.String(sum.Rsh(sum, 1).String())
+}
+
+func byID(t *testing.T, shards []types.Shard, id string) types.Shard {
+	t.Helper()
+	for _, s := range shards {
+		if aws.ToString(s.ShardId) == id {
+			return s
+		}
+	}
+	t.Fatalf("shard %s is not listed", id)
+	return types.Shard{}
+}
