@@ -37,8 +37,8 @@ type TrackerOptions struct {
 	// Now reads the clock for Event.Elapsed, which is 0 without it.
 	Now func() time.Time
 	// Written is called after each successful write, Refused after each call that failed, whatever the reason. They are
-	// called on the goroutine of the caller, in the order in which the writes happened, before the next write starts; they
-	// must not block, nor checkpoint.
+	// called on the goroutine of the caller, Written in the order of the writes and before the next one starts; they must
+	// not block, nor checkpoint.
 	Written, Refused func(Event)
 }
 
@@ -245,8 +245,8 @@ func (t *Tracker) decide(r request) (at ExtendedSequenceNumber, write bool, err 
 	} else if err := t.check(at); err != nil {
 		return at, false, err
 	}
-	// Equal to the durable place: nothing to write, unless a write of unknown outcome lies between.
-	return at, at.Compare(t.last) != 0 || t.floor.Compare(t.last) != 0, nil
+	// If a write of unknown outcome lies beyond the durable place, at is not smaller than that one and thus written again.
+	return at, at.Compare(t.last) != 0, nil
 }
 
 // check decides about a place that the caller named. The caller holds mu.

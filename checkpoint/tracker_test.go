@@ -254,6 +254,10 @@ func TestLostLease_changesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantRow(at("1"))
+	b.store.next = lands
+	if err := b.c.CheckpointAt(t.Context(), at("5")); err != nil {
+		t.Errorf("the store said that 9 did not land, yet 5 is refused: %v", err)
+	}
 }
 
 func TestClose_endsEverythingWithTheCause(t *testing.T) {
