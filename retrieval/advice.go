@@ -1,0 +1,23 @@
+package retrieval
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// advice says what to do about an error that will not go away by itself.
+func advice(stream string, err error) string {
+	switch {
+	case errors.Is(err, shardsync.ErrStreamNotFound):
+		return "create the stream, or check its name, the region and the account"
+	case errors.Is(err, shardsync.ErrStreamDeleting):
+		return "wait until it is deleted and create it anew, or name another stream"
+	case errors.Is(err, shardsync.ErrNotAllowed):
+		return fmt.Sprintf("check the credentials, and allow them kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords on stream %s", stream)
+	case !reached(err):
+		return "check the region, the endpoint and the credentials of the Kinesis client"
+	}
+	return ""
+}

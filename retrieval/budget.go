@@ -1,0 +1,151 @@
+package retrieval
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// budget bounds the bytes that all shards of a worker have fetched and not yet handled.
+//
+// How large a page will be is known only when it is there, so a reader first claims what the page may need and asks for no
+// more records than that; afterwards the claim becomes the page's true size. What a shard may hold follows from what is
+// free: never more than is left for all the others together. One shard alone gets half of the budget, k busy ones get the
+// (k+1)-th part each, and however many processors stand still with their pages, something remains for a shard that has
+// none. Nothing has to be configured, and nothing is taken back.
+//
+// Its lock is held for a few comparisons only.
+type budget struct {
+	mu      sync.Mutex
+	total   int64
+	used    int64 // claims and pages
+	perRec  int64 // bytes of a record in the last page of any shard; 0 if there was none yet
+	waiting []*claim
+}
+
+// account is one shard's share.
+type account struct {
+	held   int64
+	closed bool // nothing is held any more, and late releases mean nothing
+}
+
+// claim is a reader that waits.
+type claim struct {
+	of      *account
+	want    int64
+	granted int64
+	ready   chan struct{} // closed when granted is set
+}
+
+// smallestClaim is worth a request. Below it a shard waits, unless it wants no more.
+const smallestClaim = 64 << 10
+
+func newBudget(total int64) *budget { return &budget{total: max(total, 1)} }
+
+// claim waits until the account may have some of want bytes, and returns how many. It fails with ctx's cause only.
+// Readers are served in the order in which they came, except that one whose shard holds too much lets others pass.
+func (b *budget) claim(ctx context.Context, a *account, want int64) (int64, error) {
+	want = max(want, 1)
+	b.mu.Lock()
+	if len(b.waiting) == 0 {
+		if n := b.grant(a, want); n > 0 {
+			b.mu.Unlock()
+			return n, nil
+		}
+	}
+	c := &claim{of: a, want: want, ready: make(chan struct{})}
+	b.waiting = append(b.waiting, c)
+	b.serve()
+	b.mu.Unlock()
+
+	select {
+	case <-c.ready:
+		return c.granted, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, c); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	} else {
+		b.giveBack(a, c.granted) // it was granted while we turned away
+	}
+	return 0, context.Cause(ctx)
+}
+
+// grant gives an account what it may have now, 0 if too little to be worth it.
+func (b *budget) grant(a *account, want int64) int64 {
+	free := b.total - b.used
+	n := min(want, free-a.held)
+	switch {
+	case b.used <= 0:
+		n = min(want, b.total) // a page that is larger than the budget passes when nothing else is held
+	case n < min(want, smallestClaim, max(b.total/4, 1)):
+		return 0
+	}
+	a.held += n
+	b.used += n
+	return n
+}
+
+// serve grants what can be granted.
+func (b *budget) serve() {
+	b.waiting = slices.DeleteFunc(b.waiting, func(c *claim) bool {
+		if c.granted = b.grant(c.of, c.want); c.granted == 0 {
+			return false
+		}
+		close(c.ready)
+		return true
+	})
+}
+
+// settle turns a claim into a page of that many bytes and records. The page is there already, so it counts even if it is
+// larger than the claim; then nobody gets anything until enough was handled.
+func (b *budget) settle(a *account, granted, bytes int64, records int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if records > 0 {
+		b.perRec = max(bytes/int64(records), 1)
+	}
+	if a.closed {
+		return
+	}
+	if bytes > granted {
+		a.held += bytes - granted
+		b.used += bytes - granted
+		return
+	}
+	b.giveBack(a, granted-bytes)
+}
+
+// release gives a handled page back.
+func (b *budget) release(a *account, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.giveBack(a, bytes)
+}
+
+// close gives back all that an account holds: a processor that lost its shard may never say that it is done.
+func (b *budget) close(a *account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := a.held
+	b.giveBack(a, held)
+	a.closed = true
+}
+
+func (b *budget) giveBack(a *account, n int64) {
+	if a.closed || n == 0 {
+		return
+	}
+	a.held -= n
+	b.used -= n
+	b.serve()
+}
+
+// recordBytes is how large a record is likely to be, 0 if no shard has seen one.
+func (b *budget) recordBytes() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.perRec
+}

@@ -1,0 +1,46 @@
+package retrieval
+
+import (
+	"time"
+
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// pace decides how long after the start of one read the next one may start. It is a value without a clock.
+//
+// A shard answers five reads a second, shared by all applications that poll it. While a shard is far behind its reader goes
+// on at once: many pages are large, and the service limits bytes as well. As soon as it refuses a read, the reader keeps to
+// its fifth of a second for a while. At the tip a read each idle time suffices, and a shard in which nothing happens is
+// asked less and less often.
+type pace struct {
+	idle, most time.Duration
+	silence    time.Duration // pause after the last empty read
+	careful    int           // reads to come that keep to idle, because the service has refused one
+}
+
+const (
+	carefulReads = 100   // about 20 s at five a second
+	farBehind    = 1000  // milliseconds: a reader at the tip can be some of them behind without there being much to read
+	pageJitter   = 0.125 // shards that were opened together do not stay in step
+)
+
+// after takes the result of a read that succeeded: how many records came, whether there were as many as one read may give,
+// and how many milliseconds the shard is behind.
+func (p *pace) after(records int, full bool, behind int64) time.Duration {
+	careful := p.careful > 0
+	if careful {
+		p.careful--
+	}
+	if records > 0 || behind > 0 {
+		p.silence = 0
+		if records > 0 && (full || behind >= farBehind) && !careful {
+			return 0
+		}
+		return loop.Jitter(p.idle, pageJitter)
+	}
+	p.silence = min(max(p.silence*3/2, p.idle), max(p.most, p.idle))
+	return loop.Jitter(p.silence, pageJitter)
+}
+
+// refused is called when the service says that it is asked too often.
+func (p *pace) refused() { p.careful = carefulReads }

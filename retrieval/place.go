@@ -1,0 +1,71 @@
+package retrieval
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/processor"
+)
+
+// place is where a source stands in its shard. An iterator can be made from it at any time, so that one that expired, or
+// was lost with a reply, costs nothing: neither a record twice nor a record less.
+type place struct {
+	from checkpoint.ExtendedSequenceNumber
+	at   time.Time // the pin of LATEST and AT_TIMESTAMP; zero if there is none
+	// last is the last record that was read, if it comes after from. Until then from stands, because a record may hold
+	// several user records of which from names one: a reader that began after that record would lose the rest.
+	last string
+	// tip is when the shard was last seen without unread records, by the service's clock, less a second. Only a shard that
+	// starts at an unpinned LATEST needs it: a second LATEST would leave out what came since the first.
+	tip time.Time
+}
+
+// iterator asks for an iterator at the place.
+func (p *place) iterator(in *kinesis.GetShardIteratorInput) {
+	at := func(t time.Time) {
+		in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
+		in.Timestamp = &t
+	}
+	switch {
+	case p.last != "":
+		in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
+		in.StartingSequenceNumber = &p.last
+	case p.from == checkpoint.TrimHorizon:
+		in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
+	case p.from == checkpoint.Latest && p.at.IsZero() && p.tip.IsZero():
+		in.ShardIteratorType = types.ShardIteratorTypeLatest
+	case p.from == checkpoint.Latest && p.at.IsZero():
+		at(p.tip)
+	case p.from == checkpoint.AtTimestamp && p.at.IsZero(): // of a Java worker, which does not write the time down
+		in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
+	case p.from == checkpoint.Latest, p.from == checkpoint.AtTimestamp:
+		at(p.at)
+	default:
+		in.ShardIteratorType = types.ShardIteratorTypeAtSequenceNumber
+		in.StartingSequenceNumber = &p.from.SequenceNumber
+	}
+}
+
+// advance moves the place over a page and returns the page's new records: those that the checkpoint covers come again when
+// a shard is opened, because it is opened at the checkpoint, not after it.
+func (p *place) advance(page []processor.Record) []processor.Record {
+	if p.last == "" && !p.from.IsSentinel() {
+		for len(page) > 0 && page[0].Position().Compare(p.from) <= 0 {
+			page = page[1:]
+		}
+	}
+	if len(page) > 0 {
+		p.last = page[len(page)-1].SequenceNumber
+	}
+	return page
+}
+
+// atTip notes that everything before the service's time now was read.
+func (p *place) atTip(now time.Time) {
+	if p.last == "" && p.from == checkpoint.Latest {
+		p.tip = now.Add(-time.Second)
+	}
+}

@@ -1,0 +1,100 @@
+package retrieval
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/processor"
+)
+
+// PollingOptions are what [NewPolling] may be told beside the configuration.
+type PollingOptions struct {
+	Worker string        // for hooks
+	Logger *slog.Logger  // may be nil
+	Hooks  *config.Hooks // may be nil: Fetched, Retried
+}
+
+// Polling opens shards for reading with GetRecords. It is safe for concurrent use; all shards that it opened share one
+// budget of bytes. (KCL: PollingConfig, PrefetchRecordsPublisher)
+type Polling struct {
+	api    KinesisAPI
+	cfg    config.RetrievalConfig
+	opts   PollingOptions
+	log    *slog.Logger
+	budget *budget
+}
+
+// NewPolling makes a Polling of a complete configuration. It does no I/O.
+func NewPolling(api KinesisAPI, cfg config.RetrievalConfig, opts PollingOptions) *Polling {
+	if opts.Hooks == nil {
+		opts.Hooks = &config.Hooks{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.RequestTimeout <= 0 {
+		cfg.RequestTimeout = defaultRequestTimeout
+	}
+	return &Polling{api: api, cfg: cfg, opts: opts, log: opts.Logger, budget: newBudget(cfg.ByteBudget)}
+}
+
+// Start says which shard to read, and from where.
+type Start struct {
+	Stream    string
+	StreamARN string // sent with every request if not empty; needed for a stream of another account
+	ShardID   string
+	LeaseKey  string // for hooks
+	// From is the stored checkpoint: the first record delivered is the first one after it. TRIM_HORIZON, LATEST and
+	// AT_TIMESTAMP are places before the first record.
+	From checkpoint.ExtendedSequenceNumber
+	// StartAt pins LATEST and AT_TIMESTAMP: with it both mean the records that arrived then or later. Without it LATEST is
+	// what comes after Open, and AT_TIMESTAMP starts at the oldest record, with a warning.
+	StartAt time.Time
+}
+
+// Open begins to read a shard. It does not wait for the service: what is wrong with the stream or the shard comes out of
+// Next. The error says that From is no place to start from.
+//
+// The source reads ahead on a goroutine of its own until Close, or until ctx is done, whose clock it lives by. Its Next
+// returns an error other than ctx's cause only if the stream does not exist any more; that one wraps
+// shardsync.ErrStreamNotFound. Everything else but the end of the shard is retried for ever, and reported to
+// Hooks.Retried, also missing permissions: somebody may give them back, and a worker that stopped would not notice.
+func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource, error) {
+	if err := start.From.Check(); err != nil {
+		return nil, fmt.Errorf("open shard %s of stream %q: %w", start.ShardID, start.Stream, err)
+	}
+	if start.From.IsShardEnd() {
+		return nil, fmt.Errorf("open shard %s of stream %q: its checkpoint is SHARD_END: there is nothing to read", start.ShardID, start.Stream)
+	}
+	if start.From == checkpoint.AtTimestamp && start.StartAt.IsZero() {
+		p.log.Warn("a shard is to start AT_TIMESTAMP, but nobody wrote down the time; it starts at TRIM_HORIZON",
+			"stream", start.Stream, "shard", start.ShardID)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	r := &reader{
+		polling: p,
+		start:   start,
+		clock:   loop.ClockOf(ctx),
+		place:   place{from: start.From, at: start.StartAt},
+		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime},
+		want:    mostBytes,
+		// One batch more is in the reader's hand while the channel is full.
+		batches: make(chan processor.Batch, max(p.cfg.MaxPendingBatches-1, 0)),
+		doing:   "read shard " + start.ShardID,
+	}
+	if start.From == checkpoint.Latest {
+		r.want = fewBytes
+	}
+	s := &source{reader: r, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		defer close(r.batches)
+		r.final.err = r.run(ctx)
+	}()
+	return s, nil
+}

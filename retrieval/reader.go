@@ -1,0 +1,255 @@
+package retrieval
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/processor"
+)
+
+// reader fetches one shard's pages. It is one goroutine, and all of it belongs to that goroutine but batches; final may be
+// read once batches is closed.
+type reader struct {
+	polling *Polling
+	start   Start
+	clock   *loop.Clock
+	timer   *loop.Timer // one for all pauses
+	account account
+	doing   string
+
+	place    place
+	pace     pace
+	iterator *string
+	want     int64 // bytes that the next page may have
+	perRec   int64 // bytes of a record, 0 if none was seen
+	trouble  trouble
+	batches  chan processor.Batch
+	final    struct {
+		end    *processor.End
+		behind int64
+		err    error
+	}
+}
+
+// What a page may need.
+const (
+	// recordBytes is what a record takes beside its data, key and number: our struct and the allocator's rounding.
+	recordBytes = 128
+	// mostBytes is the largest page: 10 MiB of data, with what 10,000 records take beside it.
+	mostBytes = 12 << 20
+	// fewBytes is what a shard takes in in a second. A page of a shard that was idle holds no more.
+	fewBytes = 1 << 20
+)
+
+// run reads until the shard ends, which it notes in final, or until ctx is done.
+func (r *reader) run(ctx context.Context) error {
+	defer func() {
+		if r.timer != nil {
+			r.timer.Stop()
+		}
+	}()
+	var wait time.Duration
+	for {
+		if r.iterator == nil {
+			if done, err := r.open(ctx); done || err != nil {
+				return err
+			}
+			if r.iterator == nil {
+				continue
+			}
+		}
+		if err := r.sleep(ctx, wait); err != nil {
+			return err
+		}
+		began := r.clock.Now()
+		next, done, err := r.read(ctx)
+		if done || err != nil {
+			return err
+		}
+		wait = next - r.clock.Since(began)
+	}
+}
+
+// open makes an iterator at the place where the reader stands. It returns without one after a fault that it has waited for.
+func (r *reader) open(ctx context.Context) (done bool, err error) {
+	in := &kinesis.GetShardIteratorInput{StreamName: &r.start.Stream, StreamARN: optional(r.start.StreamARN), ShardId: &r.start.ShardID}
+	r.place.iterator(in)
+	var out *kinesis.GetShardIteratorOutput
+	err = attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, func(ctx context.Context) (err error) {
+		out, err = r.polling.api.GetShardIterator(ctx, in, ourRetries...)
+		return err
+	})
+	if err == nil && text(out.ShardIterator) == "" {
+		err = fmt.Errorf("the service answers without an iterator")
+	}
+	if err != nil {
+		if faultOf(err) == refused {
+			err = fmt.Errorf("start at %s: %w", describe(in), err)
+		}
+		return r.failed(ctx, "get shard iterator", err)
+	}
+	r.iterator = out.ShardIterator
+	if now, ok := middleware.GetServerTime(out.ResultMetadata); ok && in.ShardIteratorType == types.ShardIteratorTypeLatest {
+		r.place.atTip(now)
+	}
+	return false, nil
+}
+
+// describe is a place for an error message. A number that is refused belongs to another stream, most often to one of the
+// same name that was deleted.
+func describe(in *kinesis.GetShardIteratorInput) string {
+	switch {
+	case in.StartingSequenceNumber != nil:
+		return fmt.Sprintf("%s %s (was the stream deleted and created anew?)", in.ShardIteratorType, *in.StartingSequenceNumber)
+	case in.Timestamp != nil:
+		return fmt.Sprintf("%s %s (is it in the future?)", in.ShardIteratorType, in.Timestamp.UTC().Format(time.RFC3339Nano))
+	}
+	return string(in.ShardIteratorType)
+}
+
+// read fetches one page and delivers it. It returns how long after the start of this read the next one may start.
+func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err error) {
+	b := r.polling.budget
+	granted, err := b.claim(ctx, &r.account, r.want)
+	if err != nil {
+		return 0, false, err
+	}
+	limit := r.limit(granted)
+	began := r.clock.Now()
+	in := &kinesis.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit, StreamARN: optional(r.start.StreamARN)}
+	var out *kinesis.GetRecordsOutput
+	err = attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, func(ctx context.Context) (err error) {
+		out, err = r.polling.api.GetRecords(ctx, in, ourRetries...)
+		return err
+	})
+	if err != nil {
+		b.settle(&r.account, granted, 0, 0)
+		r.fetched(config.FetchEvent{Elapsed: r.clock.Since(began), Err: err})
+		if cause := context.Cause(ctx); cause != nil {
+			return 0, false, cause
+		}
+		done, err = r.failed(ctx, "get records", err)
+		return 0, done, err
+	}
+	r.trouble = trouble{}
+
+	page, data := records(out.Records)
+	bytes := data + int64(len(page))*recordBytes
+	b.settle(&r.account, granted, bytes, len(page))
+	var behind int64
+	if out.MillisBehindLatest != nil {
+		behind = *out.MillisBehindLatest
+	}
+	r.fetched(config.FetchEvent{Records: len(page), Bytes: int(data), MillisBehindLatest: behind, Elapsed: r.clock.Since(began)})
+	if now, ok := middleware.GetServerTime(out.ResultMetadata); ok && len(page) == 0 && behind == 0 {
+		r.place.atTip(now)
+	}
+	if len(page) > 0 {
+		r.perRec = max(bytes/int64(len(page)), 1)
+	}
+	r.want = min(max(4*bytes, fewBytes), mostBytes)
+	full := len(page) >= int(limit) || data >= fewBytes
+
+	r.iterator = out.NextShardIterator
+	n := len(page)
+	page = r.place.advance(page)
+	if err := r.deliver(ctx, page, behind, bytes); err != nil {
+		return 0, false, err
+	}
+	if text(r.iterator) == "" {
+		r.iterator = nil
+		done, err := r.ended(ctx, out.ChildShards, behind)
+		return 0, done, err
+	}
+	return r.pace.after(n, full, behind), false, nil
+}
+
+// limit is how many records are likely to fit into so many bytes. What is not known counts as 1 KiB a record.
+func (r *reader) limit(bytes int64) int32 {
+	most := int64(r.polling.cfg.MaxRecords)
+	if bytes >= mostBytes {
+		return int32(most)
+	}
+	each := r.perRec
+	if each == 0 {
+		each = r.polling.budget.recordBytes()
+	}
+	if each == 0 {
+		each = 1 << 10
+	}
+	return int32(min(max(bytes/each, 1), most))
+}
+
+// records makes our records of the SDK's without copying data. bytes is what they hold.
+func records(in []types.Record) (out []processor.Record, bytes int64) {
+	if len(in) == 0 {
+		return nil, 0
+	}
+	out = make([]processor.Record, len(in))
+	for i := range in {
+		r, o := &in[i], &out[i]
+		o.SequenceNumber, o.PartitionKey, o.Data = text(r.SequenceNumber), text(r.PartitionKey), r.Data
+		if r.ApproximateArrivalTimestamp != nil {
+			o.ApproximateArrival = *r.ApproximateArrivalTimestamp
+		}
+		bytes += int64(len(o.Data) + len(o.PartitionKey) + len(o.SequenceNumber))
+	}
+	return out, bytes
+}
+
+// deliver hands a page to the consumer; it waits while the consumer has enough. A page without new records says how far
+// behind the shard is, which only a consumer that waits for it wants to know.
+func (r *reader) deliver(ctx context.Context, page []processor.Record, behind, bytes int64) error {
+	b := r.polling.budget
+	if len(page) == 0 {
+		b.release(&r.account, bytes)
+		if len(r.batches) > 0 {
+			return nil
+		}
+		select {
+		case r.batches <- processor.Batch{MillisBehindLatest: behind, Release: func() {}}:
+		default:
+		}
+		return nil
+	}
+	batch := processor.Batch{Records: page, MillisBehindLatest: behind, Release: sync.OnceFunc(func() { b.release(&r.account, bytes) })}
+	select {
+	case r.batches <- batch:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *reader) fetched(ev config.FetchEvent) {
+	if f := r.polling.opts.Hooks.Fetched; f != nil {
+		ev.Worker, ev.LeaseKey = r.polling.opts.Worker, r.start.LeaseKey
+		f(ev)
+	}
+}
+
+// sleep is loop.Clock.Sleep with the reader's one timer.
+func (r *reader) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	if r.timer == nil {
+		r.timer = r.clock.NewTimer(d)
+	} else {
+		r.timer.Reset(d)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.timer.C:
+		return nil
+	}
+}

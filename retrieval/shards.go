@@ -1,0 +1,257 @@
+package retrieval
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// DetectorOptions are what a [KinesisShardDetector] may be told.
+type DetectorOptions struct {
+	StreamARN      string        // sent with every request if not empty; needed for a stream of another account
+	Region         string        // for error messages
+	RequestTimeout time.Duration // of one request; default 30s
+	Worker         string        // for hooks
+	Logger         *slog.Logger  // may be nil
+	Hooks          *config.Hooks // may be nil: Retried
+}
+
+// KinesisShardDetector lists shards with ListShards. Its methods may run at the same time.
+// (KCL: KinesisShardDetector)
+type KinesisShardDetector struct {
+	api         KinesisAPI
+	opts        DetectorOptions
+	serviceTime atomic.Pointer[time.Time]
+}
+
+var _ shardsync.ShardDetector = (*KinesisShardDetector)(nil)
+
+// NewShardDetector makes a detector. It does no I/O.
+func NewShardDetector(api KinesisAPI, opts DetectorOptions) *KinesisShardDetector {
+	if opts.RequestTimeout <= 0 {
+		opts.RequestTimeout = defaultRequestTimeout
+	}
+	if opts.Hooks == nil {
+		opts.Hooks = &config.Hooks{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &KinesisShardDetector{api: api, opts: opts}
+}
+
+const defaultRequestTimeout = 30 * time.Second
+
+// tries is how often one request is repeated for a passing reason, about half a minute in all; then the caller learns of it.
+const tries = 10
+
+// ServiceTime is what the service's own clock showed at the last successful ListShards, in whole seconds.
+func (d *KinesisShardDetector) ServiceTime() (time.Time, bool) {
+	if t := d.serviceTime.Load(); t != nil {
+		return *t, true
+	}
+	return time.Time{}, false
+}
+
+// Check fails with a *shardsync.PermanentError if there is no such stream, or if it is being deleted, and waits while it is
+// being created. It needs the permission for DescribeStreamSummary; without it nothing is known, which is no error.
+func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
+	doing := d.doing("look at", stream)
+	pause := loop.Backoff{Base: 500 * time.Millisecond, Max: 5 * time.Second}
+	for {
+		var out *kinesis.DescribeStreamSummaryOutput
+		err := d.call(ctx, stream, doing, func(ctx context.Context) (err error) {
+			out, err = d.api.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: &stream, StreamARN: optional(d.opts.StreamARN)}, ourRetries...)
+			return err
+		})
+		if err != nil {
+			if f := faultOf(err); f == denied {
+				return nil
+			}
+			return err
+		}
+		if out.StreamDescriptionSummary == nil {
+			return nil
+		}
+		switch status := out.StreamDescriptionSummary.StreamStatus; status {
+		case types.StreamStatusDeleting:
+			return d.permanent(stream, doing, shardsync.ErrStreamDeleting)
+		case types.StreamStatusCreating:
+			err := fmt.Errorf("%s: it is %s", doing, status)
+			if err := d.pause(ctx, &pause, "wait for stream "+stream, err); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// ListShards returns the shards that f selects, all pages of them. A passing fault is retried for about half a minute, page
+// by page. An error that will not go away by itself is a *shardsync.PermanentError; it wraps one of shardsync's Err values
+// if the stream does not exist, is being deleted, or may not be listed.
+func (d *KinesisShardDetector) ListShards(ctx context.Context, stream string, f shardsync.Filter) ([]shardsync.Shard, error) {
+	if f.Kind != shardsync.All { // the first listing of an application: say clearly what is wrong with the stream
+		if err := d.Check(ctx, stream); err != nil {
+			return nil, err
+		}
+	}
+	doing := d.doing("list the shards of", stream)
+	for restarts := 0; ; restarts++ {
+		shards, err := d.pages(ctx, stream, doing, f)
+		if err != nil && faultOf(err) == badToken && restarts < 3 { // a token is good for 5 minutes; start over
+			continue
+		}
+		return shards, err
+	}
+}
+
+func (d *KinesisShardDetector) pages(ctx context.Context, stream, doing string, f shardsync.Filter) ([]shardsync.Shard, error) {
+	var (
+		shards []shardsync.Shard
+		seen   = map[string]bool{}
+		in     = &kinesis.ListShardsInput{StreamName: &stream, StreamARN: optional(d.opts.StreamARN), ShardFilter: shardFilter(f)}
+	)
+	for {
+		var out *kinesis.ListShardsOutput
+		err := d.call(ctx, stream, doing, func(ctx context.Context) (err error) {
+			out, err = d.api.ListShards(ctx, in, ourRetries...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := middleware.GetServerTime(out.ResultMetadata); ok {
+			d.serviceTime.Store(&t)
+		}
+		grown := false
+		for _, s := range out.Shards {
+			shard, err := shardOf(s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", doing, err)
+			}
+			if !seen[shard.ID] {
+				seen[shard.ID], grown = true, true
+				shards = append(shards, shard)
+			}
+		}
+		if out.NextToken == nil || *out.NextToken == "" {
+			return shards, nil
+		}
+		if in.NextToken != nil && *in.NextToken == *out.NextToken && !grown {
+			return nil, fmt.Errorf("%s: the service answers the same page again and again", doing)
+		}
+		// The token knows the stream and the filter; the service refuses them beside it.
+		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
+	}
+}
+
+// call makes a request until it is answered, or fails for good, or failed often enough.
+func (d *KinesisShardDetector) call(ctx context.Context, stream, doing string, f func(context.Context) error) error {
+	pause := loop.Backoff{Base: 200 * time.Millisecond, Max: 5 * time.Second}
+	for {
+		err := attempt(ctx, d.opts.RequestTimeout, doing, f)
+		if err == nil {
+			return nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return fmt.Errorf("%s: %w", doing, cause)
+		}
+		switch kind := faultOf(err); {
+		case kind == badToken:
+			return err
+		case kind == notFound:
+			return d.permanent(stream, doing, fmt.Errorf("%w (%w)", shardsync.ErrStreamNotFound, err))
+		case kind == denied, kind == skewed && pause.Tries() >= 3:
+			return d.permanent(stream, doing, fmt.Errorf("%w: %w", shardsync.ErrNotAllowed, err))
+		case kind == refused:
+			return d.permanent(stream, doing, err)
+		case pause.Tries() >= tries:
+			return fmt.Errorf("%s: failed %d times: %w", doing, tries+1, err)
+		}
+		if err := d.pause(ctx, &pause, doing, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *KinesisShardDetector) pause(ctx context.Context, b *loop.Backoff, doing string, cause error) error {
+	wait := b.Next()
+	if f := d.opts.Hooks.Retried; f != nil {
+		f(config.RetryEvent{Worker: d.opts.Worker, What: doing, Attempt: b.Tries(), Wait: wait, Err: cause})
+	}
+	if err := loop.ClockOf(ctx).Sleep(ctx, wait); err != nil {
+		return fmt.Errorf("%s: %w (last error: %w)", doing, err, cause)
+	}
+	return nil
+}
+
+func (d *KinesisShardDetector) doing(what, stream string) string {
+	if d.opts.Region == "" {
+		return fmt.Sprintf("%s stream %q", what, stream)
+	}
+	return fmt.Sprintf("%s stream %q in region %s", what, stream, d.opts.Region)
+}
+
+func (d *KinesisShardDetector) permanent(stream, doing string, err error) error {
+	return &shardsync.PermanentError{Doing: doing, Advice: advice(stream, err), Err: err}
+}
+
+// attempt makes one request, bounded in time. The error of one that took too long names what it was doing.
+func attempt(ctx context.Context, limit time.Duration, doing string, f func(context.Context) error) error {
+	bounded, cancel := loop.Timeout(ctx, limit, doing)
+	defer cancel()
+	err := f(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return context.Cause(bounded)
+	}
+	return err
+}
+
+func shardFilter(f shardsync.Filter) *types.ShardFilter {
+	switch f.Kind {
+	case shardsync.AtLatest:
+		return &types.ShardFilter{Type: types.ShardFilterTypeAtLatest}
+	case shardsync.AtTrimHorizon:
+		return &types.ShardFilter{Type: types.ShardFilterTypeAtTrimHorizon}
+	case shardsync.AtTimestamp:
+		return &types.ShardFilter{Type: types.ShardFilterTypeAtTimestamp, Timestamp: &f.At}
+	}
+	return nil
+}
+
+func shardOf(s types.Shard) (shardsync.Shard, error) {
+	if s.ShardId == nil || *s.ShardId == "" {
+		return shardsync.Shard{}, fmt.Errorf("the service lists a shard without an id")
+	}
+	out := shardsync.Shard{ID: *s.ShardId, ParentID: text(s.ParentShardId), AdjacentParentID: text(s.AdjacentParentShardId)}
+	if r := s.SequenceNumberRange; r != nil {
+		out.StartingSequenceNumber, out.EndingSequenceNumber = text(r.StartingSequenceNumber), text(r.EndingSequenceNumber)
+	}
+	if r := s.HashKeyRange; r != nil {
+		parsed, err := hashkey.ParseRange(text(r.StartingHashKey), text(r.EndingHashKey))
+		if err != nil {
+			return shardsync.Shard{}, fmt.Errorf("hash keys of shard %s: %w", out.ID, err)
+		}
+		out.HashKeyRange = parsed
+	}
+	return out, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

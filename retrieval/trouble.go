@@ -1,0 +1,188 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// trouble counts what has failed since the last page.
+type trouble struct {
+	failures int
+	pause    loop.Backoff
+	iterator int // how often the iterator was not accepted
+}
+
+// renewAfter failures in a row the iterator itself comes under suspicion: a server may answer 500 to one that it does not
+// accept. A new one at the same place costs a request and nothing else.
+const renewAfter = 3
+
+// failed decides what follows a failed call, and waits for it. done means that the shard has ended.
+func (r *reader) failed(ctx context.Context, what string, err error) (done bool, _ error) {
+	if cause := context.Cause(ctx); cause != nil {
+		return false, cause
+	}
+	t := &r.trouble
+	kind := faultOf(err)
+	if kind == refused && what == "get records" {
+		kind = badIterator // all else that is refused there would be a fault of ours
+	}
+	t.failures++
+	base, most := 100*time.Millisecond, 5*time.Second
+	switch kind {
+	case notFound:
+		return r.vanished(ctx, err)
+	case badIterator:
+		r.iterator = nil
+		if t.iterator++; t.iterator == 1 {
+			r.retried(what, err, 0)
+			return false, nil
+		}
+	case throttled:
+		r.pace.refused()
+		base = 300 * time.Millisecond
+	case denied, refused, skewed, inUse:
+		base, most = time.Second, 30*time.Second
+	}
+	if t.failures%renewAfter == 0 && kind != throttled {
+		r.iterator = nil
+	}
+	t.pause.Base, t.pause.Max = base, most
+	return false, r.retry(ctx, what, err)
+}
+
+// retry reports a fault and pauses.
+func (r *reader) retry(ctx context.Context, what string, err error) error {
+	wait := r.trouble.pause.Next()
+	r.retried(what, err, wait)
+	return r.sleep(ctx, wait)
+}
+
+func (r *reader) retried(what string, err error, wait time.Duration) {
+	if f := r.polling.opts.Hooks.Retried; f != nil {
+		f(config.RetryEvent{
+			Worker: r.polling.opts.Worker, LeaseKey: r.start.LeaseKey, What: what,
+			Attempt: max(r.trouble.failures, 1), Wait: wait, Err: err,
+		})
+	}
+}
+
+// ended follows a page without a next iterator. With children it is the last page. Without, the service is asked whether
+// the shard is closed: a reply that is merely broken, taken for the end, would give up the rest of the shard.
+func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind int64) (done bool, err error) {
+	r.final.behind = behind
+	if out := childrenOf(children, r.start.ShardID); len(out) > 0 {
+		r.final.end = &processor.End{Children: out}
+		return true, nil
+	}
+	for {
+		at, err := r.look(ctx)
+		switch {
+		case err != nil && errors.Is(err, shardsync.ErrStreamNotFound):
+			return false, r.streamGone(err)
+		case err != nil:
+		case !at.listed:
+			r.final.end = &processor.End{Children: at.children, Gone: true}
+			return true, nil
+		case at.open:
+			r.trouble.failures++
+			r.trouble.pause.Base, r.trouble.pause.Max = 100*time.Millisecond, 5*time.Second
+			return false, r.retry(ctx, "get records", errors.New("the reply has no next iterator, but the shard is open; going on from the last record"))
+		case len(at.children) > 0:
+			r.final.end = &processor.End{Children: at.children}
+			return true, nil
+		default:
+			// Closing a shard and opening its children are one act, which a listing may show half done. To go on without
+			// children would leave their records unread.
+			err = errors.New("the shard is closed and no child is listed yet")
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return false, cause
+		}
+		r.trouble.failures++
+		r.trouble.pause.Base, r.trouble.pause.Max = 200*time.Millisecond, 10*time.Second
+		if err := r.retry(ctx, "look for the shard's children", err); err != nil {
+			return false, err
+		}
+	}
+}
+
+// vanished follows ResourceNotFound. Either the stream is gone, or the shard left retention, or neither.
+func (r *reader) vanished(ctx context.Context, cause error) (done bool, err error) {
+	at, err := r.look(ctx)
+	switch {
+	case err != nil && errors.Is(err, shardsync.ErrStreamNotFound):
+		return false, r.streamGone(err)
+	case err == nil && !at.listed:
+		r.final.end = &processor.End{Children: at.children, Gone: true}
+		return true, nil
+	case context.Cause(ctx) != nil:
+		return false, context.Cause(ctx)
+	}
+	if err != nil {
+		cause = fmt.Errorf("%w (and %w)", cause, err)
+	}
+	r.iterator = nil
+	r.trouble.pause.Base, r.trouble.pause.Max = time.Second, 30*time.Second
+	return false, r.retry(ctx, "get records", cause)
+}
+
+// streamGone is the one final error. The shard has not ended: should the stream come back under its name, that is another
+// history, and to mark the lease finished would leave it unread.
+func (r *reader) streamGone(err error) error {
+	return fmt.Errorf("read shard %s: %w", r.start.ShardID, err)
+}
+
+// listing is what ListShards says of our shard.
+type listing struct {
+	listed, open bool
+	children     []processor.ChildShard
+}
+
+func (r *reader) look(ctx context.Context) (listing, error) {
+	p := r.polling
+	d := NewShardDetector(p.api, DetectorOptions{
+		StreamARN: r.start.StreamARN, RequestTimeout: p.cfg.RequestTimeout, Worker: p.opts.Worker, Logger: p.log, Hooks: p.opts.Hooks,
+	})
+	shards, err := d.ListShards(ctx, r.start.Stream, shardsync.Filter{})
+	if err != nil {
+		return listing{}, err
+	}
+	var at listing
+	for _, s := range shards {
+		if s.ID == r.start.ShardID {
+			at.listed, at.open = true, s.Open()
+		}
+		if parents := s.ParentIDs(); slices.Contains(parents, r.start.ShardID) {
+			at.children = append(at.children, processor.ChildShard{
+				ID: s.ID, ParentIDs: parents,
+				StartingHashKey: s.HashKeyRange.Start.String(), EndingHashKey: s.HashKeyRange.End.String(),
+			})
+		}
+	}
+	return at, nil
+}
+
+// childrenOf reads a reply's children. They count only if every one is whole: it names us among its parents.
+func childrenOf(in []types.ChildShard, id string) []processor.ChildShard {
+	out := make([]processor.ChildShard, 0, len(in))
+	for _, c := range in {
+		if text(c.ShardId) == "" || !slices.Contains(c.ParentShards, id) || c.HashKeyRange == nil {
+			return nil
+		}
+		out = append(out, processor.ChildShard{
+			ID: *c.ShardId, ParentIDs: c.ParentShards,
+			StartingHashKey: text(c.HashKeyRange.StartingHashKey), EndingHashKey: text(c.HashKeyRange.EndingHashKey),
+		})
+	}
+	return out
+}
