@@ -9,6 +9,7 @@ type settings struct {
 	limits          bool
 	controlDelay    time.Duration
 	indexDelay      time.Duration
+	indexLag        time.Duration
 	iteratorTTL     time.Duration
 	subscriptionTTL time.Duration
 }
@@ -24,10 +25,16 @@ func WithControlDelay(d time.Duration) Option {
 	return func(s *settings) { s.controlDelay = max(0, d) }
 }
 
-// WithIndexDelay sets by how much a global secondary index lags behind its table. The default is 0; a negative value
-// counts as 0.
+// WithIndexDelay sets how long a global secondary index that UpdateTable adds stays CREATING while the service would
+// fill it, and how long it stays DELETING. The default, also for values that are not positive, is [WithControlDelay]'s.
 func WithIndexDelay(d time.Duration) Option {
 	return func(s *settings) { s.indexDelay = max(0, d) }
+}
+
+// WithIndexLag sets by how much global secondary indexes run behind their tables. The default is 0; a negative value
+// counts as 0.
+func WithIndexLag(d time.Duration) Option {
+	return func(s *settings) { s.indexLag = max(0, d) }
 }
 
 // WithIteratorTTL sets how long a shard iterator is good for. The default, also for values that are not positive, is

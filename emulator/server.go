@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardlease/shardlease/emulator/internal/dynamosketch"
+	"github.com/shardlease/shardlease/emulator/internal/dynamodb"
 	"github.com/shardlease/shardlease/emulator/internal/kinesis"
 	"github.com/shardlease/shardlease/emulator/internal/wire"
 )
@@ -52,7 +52,9 @@ func New(opts ...Option) *Server {
 		ControlDelay: set.controlDelay, Limits: set.limits,
 		IteratorTTL: set.iteratorTTL, SubscriptionTTL: set.subscriptionTTL,
 	})
-	d := &dynamosketch.DynamoDB{Delay: set.controlDelay, Limits: set.limits, GSILag: set.indexDelay}
+	d := &dynamodb.DynamoDB{
+		TableDelay: set.controlDelay, IndexDelay: set.indexDelay, IndexLag: set.indexLag, Limits: set.limits,
+	}
 	return &Server{
 		kinesis: k,
 		services: map[string]backend{
