@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 )
 
@@ -37,21 +36,4 @@ func newNonces(host string) *nonces {
 func (n *nonces) next() string { return n.process + "/" + strconv.FormatUint(n.last.Add(1), 36) }
 
 // made reports whether a nonce is of this sequence, which is to say of this process.
-func (n *nonces) made(nonce string) bool { return nonceProcess(nonce) == n.process }
-
-// nonceProcess is the part of a nonce that names the process; two nonces of one process share it.
-func nonceProcess(nonce string) string {
-	if i := strings.LastIndexByte(nonce, '/'); i >= 0 {
-		return nonce[:i]
-	}
-	return nonce
-}
-
-// nonceHost is the part of a nonce that tells a person where the process runs, as host/pid.
-func nonceHost(nonce string) string {
-	process := nonceProcess(nonce)
-	if i := strings.LastIndexByte(process, '/'); i >= 0 {
-		return process[:i]
-	}
-	return process
-}
+func (n *nonces) made(nonce string) bool { return Tenure{Nonce: nonce}.Process() == n.process }

@@ -1,0 +1,328 @@
+package leases
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardlease/shardlease/config"
+)
+
+// Moves is what one worker does about the fleet's balance now.
+type Moves struct {
+	// Take are leases that nobody reads, unowned or stale (and finished ones whose owner is gone): to be taken by their counter.
+	Take []Lease
+	// Ask are leases of live workers that this worker should hold instead.
+	Ask []Lease
+
+	Held    int // leases that this worker holds, finished ones left out
+	Target  int // how many it should hold
+	Workers int // live workers in view, this one included
+	// Again is when to look again if that is sooner than usual, from the view's moment on; 0 if it is not.
+	Again time.Duration
+}
+
+// startFree is how many leases a worker takes or asks for without waiting for other starters to stop appearing.
+const startFree = 8
+
+// pace holds the times of a start.
+type pace struct {
+	fast time.Duration // between the looks of a starter: half a second, less if the failover time is below 10 s
+	slow time.Duration // the unit of waiting before live owners are asked
+}
+
+func paceOf(failover time.Duration) pace {
+	return pace{fast: min(failover/20, 500*time.Millisecond), slow: failover / 5}
+}
+
+// Plan says what worker me does to bring the fleet nearer to balance, given its view. It is pure and deterministic: given
+// the same view, all workers compute the same assignment and each returns its own part only, so that they do not race for
+// the same leases.
+//
+//   - Leases that nobody reads come first; while there are any whose owner died, no live owner is asked.
+//   - A worker without a lease is in nobody's view. It takes, or asks for, exactly one, which it finds by a hash of its own id
+//     and the key, so that starters who cannot see each other choose differently; then it looks again.
+//   - A starter goes on fast with leases that nobody reads, and waits with asking until no other starters appear. The first
+//     eight leases do not wait, and stale leases never do.
+//   - Only what brings a worker to its target moves, and nobody exceeds its limit: a balanced fleet writes nothing.
+//   - Finished leases weigh nothing; one whose owner is gone is taken, so that it does not linger under a dead name.
+//
+// At most one live owner's lease is asked for at a time, or cfg.MaxLeasesToStealAtOneTime if that is set: as long as a
+// lease moves by its counter, each move repeats what the owner had not checkpointed.
+func Plan(me string, view View, cfg config.LeaseManagementConfig, by AssignmentStrategy) Moves {
+	if by == nil {
+		by = LeaseCount{}
+	}
+	view.me = me
+	s := view.survey()
+	fleet, rows := view.fleet(s, cfg)
+	p := planner{
+		view: view, cfg: cfg, fleet: fleet, rows: rows, pace: paceOf(cfg.FailoverTime),
+		me:   slices.IndexFunc(fleet.Workers, func(w FleetWorker) bool { return w.ID == me }),
+		draw: newDraw(fleet),
+	}
+	p.assign(by)
+	if !view.shows(me) {
+		p.first()
+	} else {
+		p.share()
+	}
+	p.finished()
+	return p.moves
+}
+
+// shows reports whether others can see the worker: it has a row, be it of a finished shard.
+func (v View) shows(worker string) bool {
+	return slices.ContainsFunc(v.rows, func(s *Sighting) bool {
+		return s.Knowledge == Fresh && (s.Lease.ActualOwner() == worker || s.Lease.Owner == worker)
+	})
+}
+
+// planner is one run of Plan.
+type planner struct {
+	view  View
+	cfg   config.LeaseManagementConfig
+	fleet Fleet
+	rows  []*Sighting // of fleet.Leases
+	pace  pace
+	me    int
+	draw  draw
+
+	target []int // by lease
+	count  []int // leases held, by worker
+	moves  Moves
+}
+
+// assign asks the strategy, and corrects what no strategy may decide.
+func (p *planner) assign(by AssignmentStrategy) {
+	answer := by.Assign(p.fleet)
+	p.target = make([]int, len(p.fleet.Leases))
+	p.count = make([]int, len(p.fleet.Workers))
+	for i, l := range p.fleet.Leases {
+		p.target[i] = l.Holder
+		if !l.Fixed && i < len(answer) && answer[i] < len(p.fleet.Workers) && (answer[i] >= 0 || l.Holder < 0) {
+			p.target[i] = max(answer[i], -1)
+		}
+		if l.Holder >= 0 {
+			p.count[l.Holder]++
+		}
+		if p.target[i] == p.me {
+			p.moves.Target++
+		}
+	}
+	p.moves.Held = p.count[p.me]
+	p.moves.Workers = len(p.fleet.Workers)
+	if limit := p.cfg.MaxLeasesForWorker; limit > 0 {
+		p.moves.Target = min(p.moves.Target, limit)
+	}
+}
+
+// takeable reports whether a lease can be taken now without asking anybody.
+func (p *planner) takeable(i int) bool {
+	return p.rows[i].Knowledge == Free || p.rows[i].Knowledge == Stale
+}
+
+// first is the move of a worker that holds nothing.
+func (p *planner) first() {
+	if p.moves.Target == 0 {
+		p.overdue()
+		return
+	}
+	gives := make([]bool, len(p.fleet.Workers)) // holds something that it should not
+	for i, l := range p.fleet.Leases {
+		if l.Holder >= 0 && p.target[i] != l.Holder {
+			gives[l.Holder] = true
+		}
+	}
+	rank := func(i int) int {
+		l := p.fleet.Leases[i]
+		switch {
+		case p.takeable(i) && l.Lease.ActualOwner() == p.view.me:
+			return 3 // it was ours: after an outage of the table everybody comes back to its own
+		case p.takeable(i) && l.Former != p.me:
+			return 2
+		case l.Holder >= 0 && !l.Fixed && gives[l.Holder]:
+			return 1
+		}
+		return 0
+	}
+	best := -1
+	for i := range p.fleet.Leases {
+		if rank(i) > 0 && (best < 0 || cmp.Or(cmp.Compare(rank(i), rank(best)), cmp.Compare(p.mine(i), p.mine(best))) > 0) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return
+	}
+	if rank(best) >= 2 {
+		p.moves.Take = []Lease{p.fleet.Leases[best].Lease}
+	} else {
+		p.moves.Ask = []Lease{p.fleet.Leases[best].Lease}
+	}
+	p.again(p.pace.fast)
+}
+
+// mine is this worker's hash for a lease.
+func (p *planner) mine(i int) uint64 { return mix(p.draw.workers[p.me] ^ p.draw.keys[i]) }
+
+// share is the moves of a worker that others can see.
+func (p *planner) share() {
+	room := p.moves.Target - p.moves.Held
+	orphans := false // leases of dead owners that somebody is to take
+	var stale, free, ask []int
+	for i, l := range p.fleet.Leases {
+		gone := p.rows[i].Knowledge == Stale || l.Unread && l.Lease.Owner != ""
+		orphans = orphans || gone && p.target[i] >= 0
+		switch {
+		case p.target[i] != p.me || l.Holder == p.me:
+		case p.rows[i].Knowledge == Stale:
+			stale = append(stale, i)
+		case p.rows[i].Knowledge == Free:
+			free = append(free, i)
+		case l.Holder >= 0:
+			ask = append(ask, i)
+		}
+	}
+	for _, list := range [][]int{stale, free, ask} {
+		slices.SortFunc(list, p.draw.order)
+	}
+	stale = stale[:clamp(len(stale), room)]
+	p.take(stale)
+	room -= len(stale)
+
+	free = free[:clamp(len(free), room)]
+	allowed := free[:clamp(len(free), p.allowance(p.pace.fast)-p.moves.Held-len(stale))]
+	p.take(allowed)
+	room -= len(free)
+	if len(allowed) < len(free) {
+		p.againAtNextStep(p.pace.fast)
+	}
+
+	if !orphans && room > 0 && len(ask) > 0 {
+		n := min(len(ask), room, max(1, p.cfg.MaxLeasesToStealAtOneTime))
+		n = clamp(n, p.allowance(p.pace.slow)-p.moves.Held-len(p.moves.Take))
+		for _, i := range ask[:n] {
+			p.moves.Ask = append(p.moves.Ask, p.fleet.Leases[i].Lease)
+		}
+		if n > 0 {
+			p.again(p.pace.fast) // the next one only after reading again, but soon
+		} else {
+			p.againAtNextStep(p.pace.slow)
+		}
+	}
+	if !p.view.settled {
+		p.again(p.pace.slow)
+	}
+	p.overdue()
+}
+
+// allowance is how many leases a starter may hold by now: all once no other starter has appeared for two steps, half of
+// its share after one.
+func (p *planner) allowance(step time.Duration) int {
+	all := max(len(p.fleet.Leases), startFree)
+	quiet := p.view.now.Sub(p.view.grew)
+	switch {
+	case p.view.settled || quiet >= 2*step || p.view.now.Sub(p.view.started) >= p.cfg.FailoverTime:
+		return all
+	case quiet >= step:
+		return max(startFree, p.moves.Target/2)
+	}
+	return startFree
+}
+
+func (p *planner) againAtNextStep(step time.Duration) {
+	quiet := p.view.now.Sub(p.view.grew)
+	if quiet < step {
+		p.again(step - quiet)
+	} else {
+		p.again(2*step - quiet)
+	}
+}
+
+func (p *planner) again(d time.Duration) {
+	if d = max(d, p.pace.fast/5); p.moves.Again == 0 || d < p.moves.Again {
+		p.moves.Again = d
+	}
+}
+
+func (p *planner) take(leases []int) {
+	for _, i := range leases {
+		p.moves.Take = append(p.moves.Take, p.fleet.Leases[i].Lease)
+	}
+}
+
+// overdue takes what somebody else should have taken and did not: a worker that is stopping, or stuck, or whose view is
+// another, must not leave a shard unread. The others step in one after the other, the emptiest first.
+func (p *planner) overdue() {
+	limit := p.cfg.MaxLeasesForWorker
+	for i, l := range p.fleet.Leases {
+		if !p.takeable(i) || p.target[i] == p.me || l.Former == p.me {
+			continue
+		}
+		if limit > 0 && p.moves.Held+len(p.moves.Take)+len(p.moves.Ask) >= limit {
+			return
+		}
+		at := p.due(p.rows[i]).Add(time.Duration(p.turn(i)) * p.cfg.FailoverTime / 40)
+		switch wait := at.Sub(p.view.now); {
+		case wait <= 0:
+			p.moves.Take = append(p.moves.Take, l.Lease)
+		case wait < p.cfg.FailoverTime:
+			p.again(wait)
+		}
+	}
+}
+
+// due is when a lease should have been taken by whoever was meant to: a free one after a look of everybody, a stale one
+// after everybody's timer, which start up to a look apart.
+func (p *planner) due(row *Sighting) time.Time {
+	if row.Knowledge == Stale {
+		return row.expires(p.view.failover).Add(p.cfg.FailoverTime / 4)
+	}
+	interval := cmp.Or(p.cfg.LeaseTakerInterval, p.cfg.FailoverTime/2)
+	return row.Since.Add(interval + interval/4)
+}
+
+// turn is how many others step in before this worker does.
+func (p *planner) turn(i int) int {
+	before := 0
+	for w, info := range p.fleet.Workers {
+		if w == p.me || w == p.target[i] || w == p.fleet.Leases[i].Former || !info.Go || info.Max > 0 && p.count[w] >= info.Max {
+			continue
+		}
+		less := cmp.Compare(p.count[w], p.count[p.me])
+		if less < 0 || less == 0 && mix(p.draw.workers[w]^p.draw.keys[i]) > p.mine(i) {
+			before++
+		}
+	}
+	return before
+}
+
+// finished takes ended leases whose owner is gone.
+func (p *planner) finished() {
+	for _, row := range p.view.rows {
+		if row.Knowledge != Stale || !row.Lease.Finished() {
+			continue
+		}
+		key := hashOf(row.Lease.Key)
+		before := 0
+		for w, info := range p.fleet.Workers {
+			if w != p.me && info.Go && mix(p.draw.workers[w]^key) > mix(p.draw.workers[p.me]^key) {
+				before++
+			}
+		}
+		// The first by hash at once, the next ones only if it is still there.
+		at := row.expires(p.view.failover)
+		if before > 0 {
+			at = p.due(row).Add(time.Duration(before) * p.cfg.FailoverTime / 40)
+		}
+		switch wait := at.Sub(p.view.now); {
+		case wait <= 0:
+			p.moves.Take = append(p.moves.Take, row.Lease)
+		case wait < p.cfg.FailoverTime:
+			p.again(wait)
+		}
+	}
+}
+
+func clamp(n, limit int) int { return max(0, min(n, limit)) }

@@ -1,0 +1,127 @@
+package leases
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardlease/shardlease/config"
+)
+
+// survey is what the rows of a view tell about the workers.
+type survey struct {
+	suspect map[string]bool // looks dead: a row of it stood still, and no row of it is known to have moved later
+	leaving map[string]bool // said that it is stopping
+	live    map[string]bool // holds a row that is not stale and is neither of the above; this worker always
+}
+
+// suspicion is how long a row must have been seen unchanged for its owner to look dead before the row is stale: a renewal
+// interval, which is at most a third of the failover time, and a tenth of it for a late one.
+func suspicion(failover time.Duration) time.Duration { return failover/3 + failover/10 }
+
+// survey looks at the workers. An owner that looks dead counts as gone before the last of its rows is stale: otherwise
+// the others would count it as one that deserves a share, be full without its leases, and leave the first of them lying.
+func (v View) survey() survey {
+	s := survey{suspect: map[string]bool{}, leaving: map[string]bool{}, live: map[string]bool{v.me: true}}
+	stood, alive := map[string]time.Time{}, map[string]time.Time{}
+	for _, row := range v.rows {
+		owner := row.Lease.ActualOwner()
+		if owner == "" || owner == v.me {
+			continue
+		}
+		if row.Before.After(alive[owner]) {
+			alive[owner] = row.Before
+		}
+		still := row.Knowledge == Stale || row.Read.Sub(row.Since) >= suspicion(row.failover(v.failover))
+		if since, ok := stood[owner]; still && (!ok || row.Since.After(since)) {
+			stood[owner] = row.Since
+		}
+		if l := row.Lease; l.TenureSpeaks() && l.Tenure.Leaving && l.Tenure.Worker == owner {
+			s.leaving[owner] = true
+		}
+	}
+	for owner, since := range stood {
+		s.suspect[owner] = !alive[owner].After(since)
+	}
+	for _, row := range v.rows {
+		if row.Knowledge != Fresh {
+			continue
+		}
+		for _, w := range []string{row.Lease.ActualOwner(), row.Lease.Owner} { // an asker is present too
+			if !s.suspect[w] && !s.leaving[w] {
+				s.live[w] = true
+			}
+		}
+	}
+	return s
+}
+
+// liveWorkers are the workers that count, sorted.
+func (v View) liveWorkers() []string {
+	return slices.Sorted(maps.Keys(v.survey().live))
+}
+
+// fleet is the view as a strategy sees it, and for each of its leases the sighting that it was made of.
+func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sighting) {
+	var f Fleet
+	for _, id := range slices.Sorted(maps.Keys(s.live)) {
+		f.Workers = append(f.Workers, FleetWorker{ID: id})
+	}
+	at := func(id string) int {
+		if i, ok := slices.BinarySearchFunc(f.Workers, id, func(w FleetWorker, id string) int { return strings.Compare(w.ID, id) }); ok {
+			return i
+		}
+		return -1
+	}
+	var sightings []*Sighting
+	for _, row := range v.rows {
+		l := row.Lease
+		if l.TenureSpeaks() {
+			if w := at(l.Tenure.Worker); w >= 0 {
+				f.Workers[w].Go = true
+				f.Workers[w].Max = l.Tenure.Max
+				f.Workers[w].Zone = l.Tenure.Zone
+			}
+		}
+		if row.Lease.Finished() {
+			continue
+		}
+		claim := FleetLease{Lease: l, Holder: -1, Former: -1, Near: -1}
+		switch state := l.State(); {
+		case row.Knowledge == Free:
+			claim.Unread = true
+		case row.Knowledge == Stale:
+			claim.Unread = true
+			if l.ActualOwner() != v.me {
+				claim.Former = at(l.ActualOwner())
+			}
+		case state == RowHandingOver || state == RowInTransit:
+			claim.Holder, claim.Fixed = at(l.Owner), true // the one it goes to
+		case s.suspect[l.ActualOwner()]:
+			claim.Unread = true
+		default:
+			claim.Holder = at(l.ActualOwner()) // negative if it is leaving
+		}
+		for _, parent := range l.ParentShardIDs {
+			if claim.Holder < 0 && claim.Near < 0 {
+				claim.Near = at(v.ownerOf(parent, l))
+			}
+		}
+		f.Leases = append(f.Leases, claim)
+		sightings = append(sightings, row)
+	}
+	me := at(v.me)
+	f.Workers[me] = FleetWorker{ID: v.me, Max: cfg.MaxLeasesForWorker, Zone: cfg.Zone, Go: true}
+	return f, sightings
+}
+
+// ownerOf is who keeps the lease of a child's parent; empty if nobody does.
+func (v View) ownerOf(parent string, child Lease) string {
+	// In multi-stream mode a key is the stream's identifier and the shard's id.
+	key := strings.TrimSuffix(child.Key, child.Shard()) + parent
+	if i, ok := v.find(key); ok && v.rows[i].Knowledge == Fresh {
+		return v.rows[i].Lease.ActualOwner()
+	}
+	return ""
+}

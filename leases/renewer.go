@@ -1,0 +1,324 @@
+package leases
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// renewTable is what a LeaseRenewer needs of a [Table].
+type renewTable interface {
+	takeTable
+	Renew(ctx context.Context, held Lease, me Tenure, r Renewal) (Written, error)
+	Update(ctx context.Context, held Lease, me Tenure, u Update) (Written, error)
+	Evict(ctx context.Context, held Lease, me Tenure) error
+}
+
+// LeaseRenewer keeps the leases that this worker holds and is the only writer of their rows: it renews each every
+// RenewInterval, writes their checkpoints, and ends the context of each at the moment this worker may no longer act.
+//
+// The right to act ends at asked-at + FailoverTime − margin, where asked-at was read before the last successful write was
+// sent: peers wait for FailoverTime after they have seen that write, which is later. A successful checkpoint is a renewal
+// too, and puts the next one off.
+//
+// All methods are safe for concurrent use. (KCL: LeaseRenewer)
+type LeaseRenewer struct {
+	table  renewTable
+	cfg    config.LeaseManagementConfig
+	opts   RenewerOptions
+	hooks  *config.Hooks
+	log    *slog.Logger
+	nonces *nonces
+	margin time.Duration
+
+	poke  chan struct{} // the schedule has changed
+	fatal chan error    // why the worker must stop
+
+	mu      sync.Mutex
+	held    map[string]*Held
+	queue   schedule
+	ready   []*Held // due, waiting for a goroutine
+	running int
+	stopped bool
+}
+
+// RenewerOptions is what a [LeaseRenewer] may be told beside its configuration.
+type RenewerOptions struct {
+	Worker string // this worker's id
+	// Host names machine and process to people, as "host/pid"; a process that uses our worker id shows it in its error, and
+	// we show its. Empty: this machine's host name and this process's pid.
+	Host   string
+	Logger *slog.Logger  // nil: silent
+	Hooks  *config.Hooks // nil: none; called: LeaseTaken (of Regain), LeaseRenewed, LeaseLost, LeaseReleased, Retried
+	Lost   func(*Held)   // called after a lease's context has ended, also after a release; must not block
+}
+
+// NewRenewer makes a LeaseRenewer of a complete configuration. It does no I/O.
+func NewRenewer(t renewTable, cfg config.LeaseManagementConfig, opts RenewerOptions) *LeaseRenewer {
+	r := &LeaseRenewer{
+		table: t, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger, nonces: newNonces(opts.Host),
+		margin: marginOf(cfg.FailoverTime),
+		poke:   make(chan struct{}, 1), fatal: make(chan error, 1), held: map[string]*Held{},
+	}
+	if r.hooks == nil {
+		r.hooks = &config.Hooks{}
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	return r
+}
+
+// marginOf is how long before the failover time is over an owner stops. Clocks that differ in rate by ρ need 2ρ of it, 0.04 %
+// at 200 ppm; a twentieth also covers a goroutine that is scheduled late between looking at the clock and acting.
+func marginOf(failover time.Duration) time.Duration {
+	return max(failover/20, 50*time.Millisecond)
+}
+
+// tenure is what this worker writes of itself.
+func (r *LeaseRenewer) tenure(nonce string) Tenure {
+	return Tenure{
+		Worker: r.opts.Worker, Nonce: nonce, Failover: r.cfg.FailoverTime, Max: r.cfg.MaxLeasesForWorker, Zone: r.cfg.Zone,
+	}
+}
+
+// Add makes a lease that was just taken a held one. askedAt was read from ctx's clock before the take was sent. The lease's
+// context takes its values from ctx, not its end. Whatever this worker held of the same lease ends.
+func (r *LeaseRenewer) Add(ctx context.Context, w Written, askedAt time.Time) *Held {
+	now := stampOf(loop.ClockOf(ctx))
+	return r.add(ctx, w, stamp{mono: askedAt, wall: now.wall.Add(askedAt.Sub(now.mono))})
+}
+
+func (r *LeaseRenewer) add(ctx context.Context, w Written, asked stamp) *Held {
+	h := &Held{
+		renewer: r, clock: loop.ClockOf(ctx), key: w.Lease.Key, token: w.Lease.Counter,
+		slot: make(chan struct{}, 1), lease: w.Lease, from: asked, until: asked.mono.Add(r.cfg.FailoverTime - r.margin), index: -1,
+	}
+	if w.Lease.Tenure != nil {
+		h.nonce = w.Lease.Tenure.Nonce
+	}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	// The first renewal comes at a random time of the interval: leases taken together must not be renewed together for ever.
+	h.due = asked.mono.Add(loop.Jitter(r.cfg.RenewInterval, 0.9))
+	if w.Recovered == ByEarlierCall {
+		h.due = asked.mono
+	}
+	r.mu.Lock()
+	before, stopped := r.held[h.key], r.stopped
+	r.mu.Unlock()
+	if before != nil {
+		r.drop(before, fmt.Errorf("lease %s: %w: this worker has taken it again", h.key, ErrLeaseLost))
+	}
+	if stopped {
+		h.gone = true
+		h.cancel(errRenewerStopped(h.key))
+		return h
+	}
+	r.mu.Lock()
+	r.held[h.key] = h
+	r.reschedule(h)
+	r.mu.Unlock()
+	r.wake()
+	return h
+}
+
+func errRenewerStopped(key string) error {
+	return fmt.Errorf("lease %s: %w: this worker has stopped renewing", key, ErrLeaseLost)
+}
+
+// Held returns the leases held now, by key.
+func (r *LeaseRenewer) Held() []*Held {
+	r.mu.Lock()
+	all := make([]*Held, 0, len(r.held))
+	for _, h := range r.held {
+		all = append(all, h)
+	}
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Held) int { return strings.Compare(a.key, b.key) })
+	return all
+}
+
+// leases returns the rows of a listing, those that are held as this worker last wrote them; of nil, those that are held.
+func (r *LeaseRenewer) leases(listed []Lease) []Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if listed == nil {
+		own := make([]Lease, 0, len(r.held))
+		for _, h := range r.held {
+			own = append(own, h.lease)
+		}
+		return own
+	}
+	rows := slices.Clone(listed)
+	for i, l := range rows {
+		if h, ok := r.held[l.Key]; ok && h.lease.Counter > l.Counter {
+			rows[i] = h.lease
+		}
+	}
+	return rows
+}
+
+// Get returns the lease of that key if it is held now.
+func (r *LeaseRenewer) Get(key string) (*Held, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, ok := r.held[key]
+	return h, ok
+}
+
+// Release gives a lease up, so that others take it at their next look. The caller must have stopped acting under it. Its
+// context ends, with [ErrReleased] as cause, before the row is freed. One conditional write, which is repeated until its
+// outcome is known, ctx is done, or the lease is over anyway. An error wraps [ErrLeaseLost] if there was nothing to give up;
+// otherwise the row may be left to expire.
+func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
+	if err := h.acquire(ctx); err != nil {
+		return err
+	}
+	defer h.releaseSlot()
+	lease, until := r.snapshot(h)
+	if !r.drop(h, ErrReleased) {
+		return context.Cause(h.ctx)
+	}
+	// Not beyond the lease's end: then peers take it without our help, and a stop must not hang on a table that is down.
+	write, cancel := loop.Timeout(ctx, max(until.Sub(h.clock.Now()), r.margin), "release lease "+h.key)
+	defer cancel()
+	if err := r.table.Evict(write, lease, r.tenure(h.nonce)); err != nil {
+		return err
+	}
+	if f := r.hooks.LeaseReleased; f != nil {
+		f(config.LeaseEvent{Worker: r.opts.Worker, LeaseKey: h.key, Counter: lease.Counter + 1, Token: h.token})
+	}
+	return nil
+}
+
+// ReleaseAll releases every lease that is held, many at once, and returns what went wrong. Leases that were lost meanwhile
+// are no error.
+func (r *LeaseRenewer) ReleaseAll(ctx context.Context) error {
+	var group errgroup.Group
+	group.SetLimit(r.parallel())
+	held := r.Held()
+	errs := make([]error, len(held))
+	for i, h := range held {
+		group.Go(func() error {
+			if err := r.Release(ctx, h); err != nil && !errors.Is(err, ErrLeaseLost) {
+				errs[i] = err
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return errors.Join(errs...)
+}
+
+// parallel is how many writes run at once.
+func (r *LeaseRenewer) parallel() int { return cmp.Or(max(r.cfg.MaxLeaseRenewalThreads, 0), 20) }
+
+// Regain takes back at once every lease whose actual owner is this worker's id: those of a process that had the same id and
+// was restarted. Each gets a new tenure. If that process still runs, it finds out at its next write of one of them, and has
+// to stop (see [DuplicateWorkerError]); none of its checkpoints lands from now on.
+//
+// A row with a live hand-off mark that names us as the one who owns until then is left alone: taking it would undo what a peer
+// has asked for. Call it before the first look of a [LeaseTaker]. After an error, call it again; what was regained is held
+// and is returned by the call that regained it. (KCL: LeaseRenewer.initialize)
+func (r *LeaseRenewer) Regain(ctx context.Context) ([]*Held, error) {
+	listing, err := r.table.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("regain leases of %q: %w", r.opts.Worker, err)
+	}
+	var group errgroup.Group
+	group.SetLimit(r.parallel())
+	regained := make([]*Held, len(listing.Leases))
+	errs := make([]error, len(listing.Leases))
+	for i, l := range listing.Leases {
+		if l.ActualOwner() != r.opts.Worker || l.MarkIsLive() {
+			continue
+		}
+		if _, held := r.Get(l.Key); held {
+			continue
+		}
+		group.Go(func() error {
+			regained[i], errs[i] = r.regain(ctx, l)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	regained = slices.DeleteFunc(regained, func(h *Held) bool { return h == nil })
+	return regained, errors.Join(errs...)
+}
+
+// regain takes one row of ours back. The other process may still be renewing it, so it may take more than one try: each
+// starts from the row as it is, and one lands between two of the other's renewals.
+func (r *LeaseRenewer) regain(ctx context.Context, seen Lease) (*Held, error) {
+	claim := r.claim(seen)
+	pause := loop.Backoff{Base: 20 * time.Millisecond, Max: 200 * time.Millisecond}
+	for {
+		h, err := r.take(ctx, r.table, &claim)
+		switch {
+		case err == nil:
+			return h, nil
+		case context.Cause(ctx) != nil:
+			return nil, err
+		case errors.Is(err, ErrLeaseLost):
+			now, found, err := r.table.Get(ctx, seen.Key)
+			if err != nil {
+				return nil, fmt.Errorf("regain: %w", err)
+			}
+			if !found || now.ActualOwner() != r.opts.Worker || now.MarkIsLive() {
+				return nil, nil
+			}
+			claim = r.claim(now)
+		default:
+			if _, ok := errors.AsType[*PermanentError](err); ok {
+				return nil, err
+			}
+		}
+		if err := loop.ClockOf(ctx).Sleep(ctx, pause.Next()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// snapshot is what a write of the lease starts from.
+func (r *LeaseRenewer) snapshot(h *Held) (lease Lease, until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return h.lease, h.until
+}
+
+// drop ends a tenure, once: it reports whether it was this call that did it.
+func (r *LeaseRenewer) drop(h *Held, cause error) bool {
+	r.mu.Lock()
+	if h.gone {
+		r.mu.Unlock()
+		return false
+	}
+	h.gone = true
+	if r.held[h.key] == h {
+		delete(r.held, h.key)
+	}
+	r.unschedule(h)
+	counter := h.lease.Counter
+	r.mu.Unlock()
+	h.cancel(cause)
+	if f := r.hooks.LeaseLost; f != nil && !errors.Is(cause, ErrReleased) {
+		f(config.LeaseEvent{Worker: r.opts.Worker, LeaseKey: h.key, Counter: counter, Token: h.token, Err: cause})
+	}
+	if r.opts.Lost != nil {
+		r.opts.Lost(h)
+	}
+	return true
+}
+
+var _ checkpoint.Store = (*Held)(nil)

@@ -1,0 +1,273 @@
+package leases
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+)
+
+// AssignmentStrategy says which worker should hold which lease. Every worker of a fleet runs it on its own view and does
+// its own part of the answer, so all must run the same one.
+//
+// Assign must be pure: the same fleet gives the same answer, on every worker. It returns, for each of f.Leases in order,
+// the index in f.Workers of the worker that should hold it, or a negative number to leave it to nobody. A lease that has a
+// holder should stay unless moving it improves something: each change is a move, and an assignment that keeps changing
+// its mind moves leases for ever. Leases that are Fixed stay whatever the answer says, and no worker takes more than its Max.
+// (KCL: LeaseAssignmentDecider)
+type AssignmentStrategy interface {
+	Assign(f Fleet) []int
+}
+
+// Fleet is what a strategy decides on: the workers that this worker can see, itself included, and the leases that are work.
+// A worker without any lease is in nobody's view but its own. Finished leases weigh nothing and are not listed.
+type Fleet struct {
+	Workers []FleetWorker // sorted by id
+	Leases  []FleetLease  // sorted by key
+}
+
+// FleetWorker is a live worker.
+type FleetWorker struct {
+	ID   string
+	Max  int    // its MaxLeasesForWorker; 0 = no limit, or not known, as of a Java worker
+	Zone string // empty if not known
+	Go   bool   // its rows carry our tenure; a Java worker's do not, and it takes what it is due in its own time
+}
+
+// FleetLease is a lease that is work.
+type FleetLease struct {
+	Lease  Lease
+	Holder int  // index of the live worker that holds it, or that a hand-off under way will give it to; negative if none
+	Fixed  bool // a hand-off is under way: it stays with Holder
+	Unread bool // nobody reads it: free, stale, or its owner looks dead
+	Former int  // index of the live worker that let it go stale, and should not get it again; negative if none
+	// Near is the index of the live worker that holds a parent of a lease without holder; negative if none. It is the first
+	// to know that the lease is there, when its parent ends.
+	Near int
+}
+
+// LeaseCount gives every worker the same number of leases, one more or less, with the fewest moves that does it; a worker
+// with a limit gets no more than that and the others share the rest. It is the default, and right unless shards differ
+// much in load. (KCL: LEASE_COUNT_BASED, the 2.x LeaseTaker)
+type LeaseCount struct{}
+
+// Assign implements [AssignmentStrategy].
+func (LeaseCount) Assign(f Fleet) []int {
+	target := make([]int, len(f.Leases))
+	count := make([]int, len(f.Workers))
+	// A child counts as its parent's owner's until balance says otherwise: that worker starts it at once, the others would
+	// notice it at their next look.
+	near := slices.Clone(target)
+	for i, l := range f.Leases {
+		target[i] = l.Holder
+		if near[i] = l.Holder; l.Holder < 0 && l.Near != l.Former {
+			near[i] = l.Near
+		}
+		if near[i] >= 0 {
+			count[near[i]]++
+		}
+	}
+	quota := quotas(len(f.Leases), f.Workers, count)
+	room := make([]int, len(f.Workers))
+	for w := range room {
+		room[w] = quota[w] - count[w]
+	}
+	draw := newDraw(f)
+	for i, l := range f.Leases {
+		switch w := near[i]; {
+		case w < 0 || l.Holder >= 0:
+		case room[w] < 0:
+			room[w]++
+			count[w]--
+		default:
+			target[i] = w
+		}
+	}
+
+	// What nobody holds goes to those below their quota: what nobody reads first, then in an order that is no worker's.
+	loose := f.indices(func(i int, _ FleetLease) bool { return target[i] < 0 })
+	slices.SortFunc(loose, func(a, b int) int {
+		if x := -compareBool(f.Leases[a].Unread, f.Leases[b].Unread); x != 0 {
+			return x
+		}
+		return draw.order(a, b)
+	})
+	for _, i := range loose {
+		w := draw.taker(i, room, count)
+		target[i] = w
+		if w >= 0 {
+			room[w]--
+			count[w]++
+		}
+	}
+	// Then what an owner has above its quota. Leases of a hand-off stay, and count.
+	held := f.indices(func(_ int, l FleetLease) bool { return l.Holder >= 0 && !l.Fixed && room[l.Holder] < 0 })
+	slices.SortFunc(held, draw.order)
+	for _, i := range held {
+		from := f.Leases[i].Holder
+		if room[from] >= 0 {
+			continue
+		}
+		w := draw.best(i, func(w int) bool { return room[w] > 0 })
+		if w < 0 {
+			break
+		}
+		target[i] = w
+		room[from]++
+		room[w]--
+	}
+	return target
+}
+
+func (f Fleet) indices(keep func(int, FleetLease) bool) []int {
+	var at []int
+	for i, l := range f.Leases {
+		if keep(i, l) {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// quotas divides n leases: the largest level f such that every worker can have f (or its limit) without more than n being
+// needed, and one more for some until n is reached. The ones more go first to who holds more than f already, then by a
+// hash, whatever they hold up to f: by the count, the one more would move to whoever has just taken a lease, and with it
+// a lease that needed no move.
+func quotas(n int, workers []FleetWorker, count []int) []int {
+	need := func(level int) (sum int) {
+		for _, w := range workers {
+			sum += w.atMost(level)
+		}
+		return sum
+	}
+	low, high := 0, n+1
+	for high-low > 1 {
+		if mid := (low + high) / 2; need(mid) <= n {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	quota := make([]int, len(workers))
+	order := make([]int, len(workers))
+	left := n
+	for w := range workers {
+		quota[w] = workers[w].atMost(low)
+		order[w] = w
+		left -= quota[w]
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(
+			-compareBool(count[a] > low, count[b] > low),
+			cmp.Compare(hashOf(workers[a].ID), hashOf(workers[b].ID)),
+			cmp.Compare(a, b),
+		)
+	})
+	for _, w := range order {
+		if left > 0 && workers[w].atMost(low+1) > quota[w] {
+			quota[w]++
+			left--
+		}
+	}
+	return quota
+}
+
+func (w FleetWorker) atMost(n int) int {
+	if w.Max > 0 {
+		return min(w.Max, n)
+	}
+	return n
+}
+
+// draw decides, by hashes that every worker computes alike, which of several workers a lease goes to, so that they do not
+// race for the same leases and a change of the fleet changes few of the answers.
+type draw struct {
+	fleet   Fleet
+	workers []uint64
+	keys    []uint64
+	ours    bool // there are Go workers
+}
+
+func newDraw(f Fleet) draw {
+	d := draw{fleet: f, workers: make([]uint64, len(f.Workers)), keys: make([]uint64, len(f.Leases))}
+	for w, info := range f.Workers {
+		d.workers[w] = hashOf(info.ID)
+		d.ours = d.ours || info.Go
+	}
+	for i, l := range f.Leases {
+		d.keys[i] = hashOf(l.Lease.Key)
+	}
+	return d
+}
+
+// order sorts leases so that no worker's shards come first.
+func (d draw) order(a, b int) int {
+	return cmp.Or(cmp.Compare(d.keys[a], d.keys[b]), cmp.Compare(a, b))
+}
+
+// best is the worker with the highest hash for the lease among those that may have it; negative if there is none.
+func (d draw) best(lease int, may func(worker int) bool) int {
+	best, high := -1, uint64(0)
+	for w := range d.workers {
+		if !may(w) {
+			continue
+		}
+		if h := mix(d.workers[w] ^ d.keys[lease]); best < 0 || h > high {
+			best, high = w, h
+		}
+	}
+	return best
+}
+
+// taker is the worker that a lease without holder goes to: one with room, else the one with the least too much that is
+// below its limit. Go workers come before Java ones, whose taker may need several failover times to notice; their share
+// follows when they steal it. A worker that let the lease go stale gets it only if it is alone.
+func (d draw) taker(lease int, room, count []int) int {
+	former := d.fleet.Leases[lease].Former
+	eligible := func(w int) bool {
+		info := d.fleet.Workers[w]
+		return w != former && (info.Go || !d.ours) && (info.Max == 0 || count[w] < info.Max)
+	}
+	if w := d.best(lease, func(w int) bool { return eligible(w) && room[w] > 0 }); w >= 0 {
+		return w
+	}
+	most := 0
+	found := false
+	for w := range room {
+		if eligible(w) && (!found || room[w] > most) {
+			most, found = room[w], true
+		}
+	}
+	if found {
+		return d.best(lease, func(w int) bool { return eligible(w) && room[w] == most })
+	}
+	if former >= 0 && len(d.workers) == 1 {
+		return former
+	}
+	return -1
+}
+
+func hashOf(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))
+	return mix(h.Sum64())
+}
+
+// mix spreads a 64-bit number so that each bit of the result depends on each bit of the argument (the finalizer of
+// splitmix64): FNV alone keeps similar keys near each other.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

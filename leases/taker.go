@@ -1,0 +1,418 @@
+package leases
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// takeTable is what a LeaseTaker needs of a [Table].
+type takeTable interface {
+	List(ctx context.Context) (Listing, error)
+	Get(ctx context.Context, key string) (Lease, bool, error)
+	Take(ctx context.Context, seen Lease, me Tenure) (Written, error)
+}
+
+// LeaseTaker looks at the lease table, asks [Plan], and does what it says. What it takes it gives to a [LeaseRenewer].
+//
+// It looks once every LeaseTakerInterval, sooner while the worker starts or after Wake. For each row of another worker a
+// timer stands at the moment at which the row will have stood still for its failover time; then the row is read
+// consistently and, if that shows no change, taken, without waiting for the next look. So a dead worker's lease is taken
+// between FailoverTime − RenewInterval and FailoverTime + LeaseTakerInterval after its death. (KCL: LeaseTaker)
+type LeaseTaker struct {
+	table   takeTable
+	renewer *LeaseRenewer
+	cfg     config.LeaseManagementConfig
+	opts    TakerOptions
+	hooks   *config.Hooks
+	log     *slog.Logger
+
+	wake  chan struct{}
+	first chan struct{} // closed after the first look and its takes
+
+	claims map[string]claim // takes without an answer; of Run's goroutine
+
+	mu   sync.Mutex
+	view View
+}
+
+// TakerOptions is what a [LeaseTaker] may be told beside its configuration.
+type TakerOptions struct {
+	Worker   string
+	Strategy AssignmentStrategy // nil: [LeaseCount]
+	Logger   *slog.Logger       // nil: silent
+	Hooks    *config.Hooks      // nil: none; called: WorkerLooked, Retried
+	// Acquired is called with each lease that was taken, from several goroutines at once. It must not block.
+	Acquired func(*Held)
+	// Pin, if set, says where a lease without checkpoint starts, in Unix milliseconds, when it is taken and its row does not
+	// say; 0 for no pin.
+	Pin func(Lease) int64
+}
+
+// NewTaker makes a LeaseTaker of a complete configuration. It does no I/O.
+func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, opts TakerOptions) *LeaseTaker {
+	taker := &LeaseTaker{
+		table: t, renewer: r, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger,
+		wake: make(chan struct{}, 1), first: make(chan struct{}), claims: map[string]claim{},
+		view: NewView(opts.Worker, cfg),
+	}
+	if taker.hooks == nil {
+		taker.hooks = &config.Hooks{}
+	}
+	if taker.log == nil {
+		taker.log = slog.New(slog.DiscardHandler)
+	}
+	if taker.opts.Strategy == nil {
+		taker.opts.Strategy = LeaseCount{}
+	}
+	return taker
+}
+
+// Wake makes the taker look soon, because something is known to have changed: a shard has ended and its children wait. It
+// never blocks. Many calls in a short time make one look.
+func (t *LeaseTaker) Wake() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// FirstRound is closed once the first look, and the takes that it led to, are over.
+func (t *LeaseTaker) FirstRound() <-chan struct{} { return t.first }
+
+// View is what this worker last knew of the table.
+func (t *LeaseTaker) View() View {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.view
+}
+
+// see changes the view.
+func (t *LeaseTaker) see(f func(View) View) View {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.view = f(t.view)
+	return t.view
+}
+
+// Run looks and takes until ctx is done; then it returns nil, after the takes under way have been answered, or at most
+// half a FailoverTime later: a take given up half way could leave a row that nobody serves. What fails for a passing reason
+// is tried again for ever, with pauses. If the very first look meets a *[PermanentError], Run ends with it. Call it once.
+func (t *LeaseTaker) Run(ctx context.Context) error {
+	clock := loop.ClockOf(ctx)
+	defer t.giveBack(ctx)
+	looking, expiring := clock.NewTimer(0), clock.NewTimer(idle)
+	defer looking.Stop()
+	defer expiring.Stop()
+	pause := loop.Backoff{Base: shortest(t.cfg), Max: t.cfg.LeaseTakerInterval}
+	next, last := clock.Now(), time.Time{}
+	woken := false
+	for {
+		now := clock.Now()
+		if woken && last.Add(shortest(t.cfg)).Before(next) {
+			next = last.Add(shortest(t.cfg))
+		}
+		if now.Before(next) {
+			if again := t.expire(ctx); again > 0 && clock.Now().Add(again).Before(next) {
+				next = clock.Now().Add(again)
+			}
+		} else {
+			last, woken = now, false
+			wait, err := t.look(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				pause.Reset()
+				t.firstRoundDone()
+			case t.isFatal(err):
+				return err
+			default:
+				wait = pause.Next()
+				t.retried("look at the lease table", "", pause.Tries(), wait, err)
+			}
+			next = clock.Now().Add(wait)
+		}
+		looking.Reset(next.Sub(clock.Now()))
+		expiring.Reset(t.untilExpiry(clock))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.wake:
+			woken = true
+		case <-looking.C:
+		case <-expiring.C:
+		}
+	}
+}
+
+// shortest is the least time between two looks.
+func shortest(cfg config.LeaseManagementConfig) time.Duration {
+	return paceOf(cfg.FailoverTime).fast / 5
+}
+
+// isFatal reports whether an error of a look is one of configuration or permission that the worker started with. Later
+// on it keeps what it holds, and hopes that somebody mends it.
+func (t *LeaseTaker) isFatal(err error) bool {
+	select {
+	case <-t.first:
+		return false
+	default:
+	}
+	_, ok := errors.AsType[*PermanentError](err)
+	return ok
+}
+
+func (t *LeaseTaker) firstRoundDone() {
+	select {
+	case <-t.first:
+	default:
+		close(t.first)
+	}
+}
+
+func (t *LeaseTaker) retried(what, key string, attempt int, wait time.Duration, err error) {
+	if f := t.hooks.Retried; f != nil {
+		f(config.RetryEvent{Worker: t.opts.Worker, LeaseKey: key, What: what, Attempt: attempt, Wait: wait, Err: err})
+	}
+}
+
+// untilExpiry is when the next row of another worker may become stale, from now on.
+func (t *LeaseTaker) untilExpiry(clock *loop.Clock) time.Duration {
+	at, ok := t.View().NextExpiry()
+	if !ok {
+		return idle
+	}
+	return at.Sub(clock.Now())
+}
+
+// look reads the whole table and acts on it. It returns when to look again.
+//
+// The whole table each time is the plain way, good for what a read budget allows; above it interval slows down. Reading in
+// segments that the workers share has its place beside this method.
+func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
+	clock := loop.ClockOf(ctx)
+	began := clock.Now()
+	event := config.LookEvent{Worker: t.opts.Worker}
+	defer func() {
+		if f := t.hooks.WorkerLooked; f != nil && ctx.Err() == nil {
+			event.Elapsed, event.Err = clock.Since(began), err
+			f(event)
+		}
+	}()
+	// A listing that does not get through must not keep expired rows waiting, which need single reads only.
+	list, cancel := loop.Timeout(ctx, t.cfg.LeaseTakerInterval, "list leases")
+	listing, err := t.table.List(list)
+	cancel()
+	if err != nil {
+		return 0, err
+	}
+	at := clock.Now() // after the answer: nothing that it shows is younger
+	view := t.see(func(v View) View { return v.Look(t.renewer.leases(listing.Leases), at) })
+	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
+	event.Leases, event.Workers, event.Held, event.Target = len(listing.Leases), moves.Workers, moves.Held, moves.Target
+	moves.Take = append(t.strays(view), moves.Take...)
+	next = moves.Again
+	if failed := t.execute(ctx, moves); failed && (next == 0 || next > paceOf(t.cfg.FailoverTime).fast) {
+		next = paceOf(t.cfg.FailoverTime).fast
+	}
+	if usual := t.interval(listing.ReadUnits, moves.Workers); next == 0 || usual < next {
+		next = usual
+	}
+	return next, nil
+}
+
+// interval is the usual time between two looks, a little less at random so that a fleet does not look in step. If the fleet
+// would read more than its budget, each worker looks less often, down to once in two failover times.
+func (t *LeaseTaker) interval(units float64, workers int) time.Duration {
+	every := t.cfg.LeaseTakerInterval
+	if budget := float64(t.cfg.ReadBudget); budget > 0 {
+		least := time.Duration(float64(workers) * units / budget * float64(time.Second))
+		every = max(every, min(least, 2*t.cfg.FailoverTime))
+	}
+	return loop.Jitter(every, 0.1)
+}
+
+// strays are rows that a take of ours got although it ended without an answer. They are taken again.
+func (t *LeaseTaker) strays(view View) []Lease {
+	var again []Lease
+	for key, c := range t.claims {
+		row := view.Get(key)
+		_, held := t.renewer.Get(key)
+		switch l := row.Lease; {
+		case row.Knowledge == Unseen || held:
+			delete(t.claims, key)
+		case c.me.ours(l):
+			again = append(again, l)
+		case l.Counter != c.seen.Counter: // somebody else's by now, and our request cannot land any more
+			delete(t.claims, key)
+		}
+	}
+	return again
+}
+
+// giveBack frees, when the taker ends, the rows that takes without an answer got, so that peers need not wait for them to
+// become stale.
+func (t *LeaseTaker) giveBack(ctx context.Context) {
+	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), t.cfg.FailoverTime/4, "give back leases")
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(t.renewer.parallel())
+	for key, c := range t.claims {
+		group.Go(func() error {
+			row, found, err := t.table.Get(ctx, key)
+			if err == nil && found && c.me.ours(row) {
+				err = t.renewer.table.Evict(ctx, row, c.me)
+			}
+			if err != nil && !errors.Is(err, ErrLeaseLost) {
+				t.retried("give back lease", key, 1, 0, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// expire acts on rows whose failover time has passed since the last look. It returns when to look again, 0 if as planned.
+func (t *LeaseTaker) expire(ctx context.Context) time.Duration {
+	at := loop.ClockOf(ctx).Now()
+	if e, ok := t.View().NextExpiry(); !ok || e.After(at) {
+		return 0
+	}
+	view := t.see(func(v View) View { return v.Own(t.renewer.leases(nil), at) })
+	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
+	stale := Moves{}
+	for _, l := range moves.Take {
+		if l.Owner != "" {
+			stale.Take = append(stale.Take, l)
+		}
+	}
+	if t.execute(ctx, stale) {
+		return paceOf(t.cfg.FailoverTime).fast
+	}
+	return moves.Again
+}
+
+// execute does what was planned, many things at once. It reports whether something did not turn out as seen.
+func (t *LeaseTaker) execute(ctx context.Context, moves Moves) (failed bool) {
+	var (
+		group errgroup.Group
+		mu    sync.Mutex // guards failed and after
+		after = map[string]claim{}
+	)
+	group.SetLimit(t.renewer.parallel())
+	do := func(l Lease, take func(context.Context, claim) (claim, bool)) {
+		before, again := t.claims[l.Key]
+		if !again {
+			before = t.renewer.claim(l)
+		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			c, ok := take(ctx, before)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = failed || !ok
+			after[l.Key] = c
+			return nil
+		})
+	}
+	for _, l := range moves.Take {
+		do(l, t.take)
+	}
+	for _, l := range moves.Ask {
+		do(l, t.ask)
+	}
+	_ = group.Wait()
+	for key, c := range after {
+		if c.first != nil {
+			t.claims[key] = c
+		} else {
+			delete(t.claims, key) // from here on its nonce on a row means nothing: see strays
+		}
+	}
+	return failed
+}
+
+// take takes a lease that nobody reads. An owned one is read first: its owner may have renewed it since we looked.
+func (t *LeaseTaker) take(ctx context.Context, c claim) (claim, bool) {
+	if c.seen.Owner != "" && c.first == nil {
+		now, ok := t.read(ctx, c.seen)
+		if !ok || now.Counter != c.seen.Counter {
+			return claim{}, false
+		}
+		c.seen = now
+	}
+	return t.finish(ctx, c)
+}
+
+// ask gets a live owner's lease. As long as owners cannot be asked to hand over, it takes the lease by its counter, after
+// reading it once more: the owner that was to give something must still have it, in the same tenure.
+func (t *LeaseTaker) ask(ctx context.Context, c claim) (claim, bool) {
+	if c.first == nil {
+		now, ok := t.read(ctx, c.seen)
+		if !ok || now.Owner != c.seen.Owner || now.CheckpointOwner != c.seen.CheckpointOwner || !sameTenure(now, c.seen) {
+			return claim{}, false
+		}
+		c.seen = now
+	}
+	return t.finish(ctx, c)
+}
+
+// sameTenure reports whether the owner has kept the row between two readings. A Java worker's row does not say; its owner is
+// the same, and that must do.
+func sameTenure(a, b Lease) bool {
+	if !a.TenureSpeaks() || !b.TenureSpeaks() {
+		return a.TenureSpeaks() == b.TenureSpeaks()
+	}
+	return a.Tenure.Nonce == b.Tenure.Nonce
+}
+
+// read reads one row consistently and notes what it shows.
+func (t *LeaseTaker) read(ctx context.Context, seen Lease) (Lease, bool) {
+	read, cancel := loop.Timeout(ctx, t.cfg.FailoverTime/2, "read lease "+seen.Key)
+	defer cancel()
+	l, found, err := t.table.Get(read, seen.Key)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.retried("read lease", seen.Key, 1, 0, err)
+		}
+		return Lease{}, false
+	}
+	at := loop.ClockOf(ctx).Now()
+	if !found {
+		t.see(func(v View) View { return v.Gone(seen.Key) })
+		return Lease{}, false
+	}
+	t.see(func(v View) View { return v.Row(l, at) })
+	return l, true
+}
+
+// finish sends the take. It is not given up when ctx ends: what a stop leaves behind must be a row that we know of.
+func (t *LeaseTaker) finish(ctx context.Context, c claim) (claim, bool) {
+	if c.seen.StartAtMillis == 0 && t.opts.Pin != nil {
+		c.seen.StartAtMillis = t.opts.Pin(c.seen)
+	}
+	h, err := t.renewer.take(context.WithoutCancel(ctx), t.table, &c)
+	if err != nil {
+		if errors.Is(err, ErrLeaseLost) {
+			t.log.DebugContext(ctx, "another worker was faster", "lease", c.seen.Key, "err", err)
+			return claim{}, false
+		}
+		t.retried("take lease", c.seen.Key, 1, 0, err)
+		return c, false
+	}
+	t.see(func(v View) View { return v.Row(h.Lease(), h.clock.Now()) })
+	if t.opts.Acquired != nil {
+		t.opts.Acquired(h)
+	}
+	return claim{}, true
+}

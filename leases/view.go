@@ -1,0 +1,316 @@
+package leases
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardlease/shardlease/config"
+)
+
+// Knowledge is what one worker knows of one row: whether somebody keeps renewing it. docs/lease-lifecycle.md draws it;
+// [nextKnowledge] is the drawing as a function.
+type Knowledge int
+
+// What a worker may know of a row.
+const (
+	Unseen Knowledge = iota // never read, or gone
+	Free                    // nobody owns it
+	Fresh                   // owned, and its counter has not stood still for its failover time in our eyes
+	Stale                   // owned, and its counter has: it may be taken
+)
+
+var knowledgeNames = [...]string{"unseen", "free", "fresh", "stale"}
+
+func (k Knowledge) String() string { return knowledgeNames[k] }
+
+// sight is what can happen to a worker's knowledge of a row.
+type sight int
+
+const (
+	sawFree  sight = iota // read it without an owner
+	sawMoved              // read it owned, with a counter not seen before
+	sawSame               // read it owned, with the counter known
+	expired               // its failover time has passed on our clock since the counter was first seen
+	sawGone               // a whole listing lacks it
+)
+
+var sightNames = [...]string{"read without owner", "read moved", "read unchanged", "failover time passed", "gone"}
+
+func (s sight) String() string { return sightNames[s] }
+
+// nextKnowledge is what a worker knows after s. An owned row seen for the first time is never stale, whatever its
+// counter: its owner may have renewed it a moment ago.
+func nextKnowledge(k Knowledge, s sight) Knowledge {
+	switch s {
+	case sawFree:
+		return Free
+	case sawMoved:
+		return Fresh
+	case sawSame:
+		if k == Stale {
+			return Stale
+		}
+		return Fresh
+	case expired:
+		if k == Fresh {
+			return Stale
+		}
+		return k
+	case sawGone:
+		return Unseen
+	}
+	return k
+}
+
+// Sighting is one row in a [View]. It is a value that nothing changes.
+type Sighting struct {
+	Lease     Lease
+	Knowledge Knowledge
+	Since     time.Time // when this worker first saw this counter; on its own clock, as all times here
+	Read      time.Time // when it last read the row and did not find it changed by then
+	// Before is a time at which the present owner was alive for certain: the last reading before one that showed the
+	// counter moved under the same owner. Zero if that was never seen.
+	Before time.Time
+}
+
+// Expires is when the row counts as stale if its counter stays: Since plus the larger of our own failover time and the one
+// that the owner's tenure wrote. Zero for a row that nobody owns.
+func (s Sighting) expires(own time.Duration) time.Time {
+	if s.Lease.Owner == "" {
+		return time.Time{}
+	}
+	return s.Since.Add(s.failover(own))
+}
+
+// failover is how long the row is respected: an owner that was promised more than we would grant keeps its promise.
+func (s Sighting) failover(own time.Duration) time.Duration {
+	if s.Lease.TenureSpeaks() {
+		return max(own, s.Lease.Tenure.Failover)
+	}
+	return own
+}
+
+// A View is what one worker knows of the lease table as of one moment of its own clock. It is a value: its methods return
+// another View and leave the receiver as it was, so that it can be read from several goroutines.
+//
+// Only our own clock counts. A row is stale when this worker has seen its counter unchanged for the failover time; nothing
+// that another machine wrote is compared with it.
+type View struct {
+	me       string
+	failover time.Duration
+	rows     []*Sighting // by key
+	now      time.Time
+
+	// How the fleet has been appearing, for the slow start of Plan.
+	started time.Time // of the first whole look since this worker holds nothing
+	grew    time.Time // when a look last showed more than a few workers that the one before had not
+	live    []string  // of the last whole look, sorted
+	settled bool      // starters have stopped appearing, once
+}
+
+// NewView is the view of a worker that has seen nothing.
+func NewView(me string, cfg config.LeaseManagementConfig) View {
+	return View{me: me, failover: cfg.FailoverTime}
+}
+
+// Now is the moment as of which the view holds.
+func (v View) Now() time.Time { return v.now }
+
+// Len is the number of rows known.
+func (v View) Len() int { return len(v.rows) }
+
+// All returns every row known, sorted by key.
+func (v View) All() []Sighting {
+	all := make([]Sighting, len(v.rows))
+	for i, s := range v.rows {
+		all[i] = *s
+	}
+	return all
+}
+
+// Get returns what is known of one row; its Knowledge is Unseen if nothing is.
+func (v View) Get(key string) Sighting {
+	if i, ok := v.find(key); ok {
+		return *v.rows[i]
+	}
+	return Sighting{}
+}
+
+// Expires is when the row of that key counts as stale if its counter does not move; zero if nobody owns it.
+func (v View) Expires(key string) time.Time { return v.Get(key).expires(v.failover) }
+
+// NextExpiry is the earliest time at which a row owned by another worker becomes stale if nothing moves.
+func (v View) NextExpiry() (at time.Time, ok bool) {
+	for _, s := range v.rows {
+		if s.Knowledge != Fresh || s.Lease.ActualOwner() == v.me {
+			continue
+		}
+		if e := s.expires(v.failover); !ok || e.Before(at) {
+			at, ok = e, true
+		}
+	}
+	return at, ok
+}
+
+// At is the view as of a later moment, without anything read since: rows whose failover time has passed are stale.
+func (v View) At(now time.Time) View {
+	if now.Before(v.now) {
+		return v
+	}
+	v.now = now
+	copied := false
+	for i, s := range v.rows {
+		if s.Knowledge != Fresh || now.Before(s.expires(v.failover)) {
+			continue
+		}
+		if !copied {
+			v.rows, copied = slices.Clone(v.rows), true
+		}
+		aged := *s
+		aged.Knowledge = nextKnowledge(s.Knowledge, expired)
+		v.rows[i] = &aged
+	}
+	return v
+}
+
+// Look is the view after a listing of the whole table that had arrived by at. Rows that it lacks are forgotten.
+//
+// A listing may be eventually consistent. A counter smaller than one seen before is an old replica's and changes nothing: if
+// it did, replicas that disagree would start a dead owner's time again and again. If it persists for a failover time, the
+// row was deleted and made anew.
+func (v View) Look(rows []Lease, at time.Time) View {
+	sorted := slices.Clone(rows)
+	slices.SortFunc(sorted, func(a, b Lease) int { return strings.Compare(a.Key, b.Key) })
+	next := make([]*Sighting, 0, len(sorted))
+	old := v.rows
+	for i := range sorted {
+		l := sorted[i]
+		for len(old) > 0 && old[0].Lease.Key < l.Key {
+			old = old[1:]
+		}
+		var before *Sighting
+		if len(old) > 0 && old[0].Lease.Key == l.Key {
+			before = old[0]
+		}
+		next = append(next, v.sight(before, l, at, false))
+	}
+	v.rows = next
+	return v.At(later(v.now, at)).lookAround()
+}
+
+// Own is the view with the leases that this worker holds as it last wrote them: what it knows of its own rows is newer than
+// any reading.
+func (v View) Own(held []Lease, at time.Time) View {
+	if len(held) == 0 {
+		return v.At(at)
+	}
+	v.rows = slices.Clone(v.rows)
+	for _, l := range held {
+		if i, ok := v.find(l.Key); ok && l.Counter >= v.rows[i].Lease.Counter {
+			v.rows[i] = v.sight(v.rows[i], l, at, true)
+		}
+	}
+	return v.At(at)
+}
+
+// Row is the view after one strongly consistent reading of one row, or one write of our own, answered by at.
+func (v View) Row(l Lease, at time.Time) View {
+	i, ok := v.find(l.Key)
+	var before *Sighting
+	if ok {
+		before = v.rows[i]
+	}
+	s := v.sight(before, l, at, true)
+	if ok {
+		v.rows = slices.Clone(v.rows)
+		v.rows[i] = s
+	} else {
+		v.rows = slices.Insert(slices.Clone(v.rows), i, s)
+	}
+	return v.At(later(v.now, at))
+}
+
+// Gone is the view after a strongly consistent reading that found no row of that key.
+func (v View) Gone(key string) View {
+	if i, ok := v.find(key); ok {
+		v.rows = slices.Delete(slices.Clone(v.rows), i, i+1)
+	}
+	return v
+}
+
+func (v View) find(key string) (int, bool) {
+	return slices.BinarySearchFunc(v.rows, key, func(s *Sighting, key string) int { return strings.Compare(s.Lease.Key, key) })
+}
+
+// sight is what a reading tells of a row. exact says that the reading cannot be older than anything seen before.
+func (v View) sight(old *Sighting, l Lease, at time.Time, exact bool) *Sighting {
+	switch {
+	case old == nil:
+		k := nextKnowledge(Unseen, sightOf(l, true))
+		return &Sighting{Lease: l, Knowledge: k, Since: at, Read: at}
+	case l.Counter < old.Lease.Counter && !exact && at.Sub(old.Read) <= old.failover(v.failover):
+		return old
+	case at.Before(old.Read) && l.Counter == old.Lease.Counter:
+		return old
+	}
+	moved := l.Counter != old.Lease.Counter || old.Lease.Owner == "" // an owner that came without a counter is new to us
+	next := &Sighting{Lease: l, Knowledge: nextKnowledge(old.Knowledge, sightOf(l, moved)), Since: at, Read: at}
+	sameOwner := l.ActualOwner() == old.Lease.ActualOwner()
+	if l.Counter == old.Lease.Counter && (l.Owner == "") == (old.Lease.Owner == "") {
+		next.Since = old.Since
+	}
+	switch {
+	case sameOwner && l.Counter > old.Lease.Counter:
+		next.Before = old.Read
+	case sameOwner:
+		next.Before = old.Before
+	}
+	return next
+}
+
+func sightOf(l Lease, moved bool) sight {
+	switch {
+	case l.Owner == "":
+		return sawFree
+	case moved:
+		return sawMoved
+	}
+	return sawSame
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// quietShare is how much of the live fleet may be new in a look without the fleet counting as still starting: in a rolling
+// restart of a hundred workers one new at a time is no reason to wait.
+const quietShare = 0.02
+
+// lookAround notes, after a whole look, whether other workers are still appearing.
+func (v View) lookAround() View {
+	holds := v.shows(v.me)
+	if !holds || v.started.IsZero() { // a starter, or one that lost everything and is like one
+		if v.started.IsZero() || v.settled {
+			v.started, v.grew = v.now, v.now
+		}
+		v.settled = false
+	}
+	live := v.liveWorkers()
+	fresh := 0
+	for _, w := range live {
+		if _, known := slices.BinarySearch(v.live, w); !known && w != v.me {
+			fresh++
+		}
+	}
+	if v.live != nil && float64(fresh) > quietShare*float64(len(live)) {
+		v.grew = v.now
+	}
+	v.live = live
+	quiet, since := v.now.Sub(v.grew), v.now.Sub(v.started)
+	v.settled = v.settled || holds && (quiet >= 2*v.failover/5 || since >= v.failover)
+	return v
+}
