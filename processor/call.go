@@ -65,9 +65,10 @@ func (c *ShardConsumer) watchCancelled() (stop func()) {
 	unwatch := context.AfterFunc(c.work, func() {
 		defer close(ended)
 		c.every(stuckAfter, runEnds, func(since time.Duration) {
-			if method := c.Status().Calling; method != "" {
+			// LeaseLost has a context of its own, and may have been called just now.
+			if s := c.Status(); s.Calling != "" && c.clock.Since(s.CallingSince) >= lastWords {
 				c.o.Logger.WarnContext(c.work, "user code is still running after its context was cancelled",
-					"lease", c.o.Shard.LeaseKey, "method", method, "cancelled_for", since, "cause", context.Cause(c.work))
+					"lease", c.o.Shard.LeaseKey, "method", s.Calling, "cancelled_for", since, "cause", context.Cause(c.work))
 			}
 		})
 	})

@@ -143,7 +143,7 @@ func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 	defer c.watchCancelled()()
 	defer c.closeAll(errors.New("the shard's consumer has ended"))
 
-	if c.o.Position == checkpoint.ShardEnd {
+	if c.o.Position.IsShardEnd() {
 		c.move(alreadyEnded)
 	}
 	for c.phase.State != Done {
@@ -151,7 +151,7 @@ func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 	}
 	return Outcome{
 		Reason:   c.phase.Reason,
-		Finished: c.tracker.Last() == checkpoint.ShardEnd,
+		Finished: c.tracker.Last().IsShardEnd(),
 		Err:      c.failure,
 	}
 }

@@ -136,6 +136,7 @@ func TestNext_overAllPhasesAndEvents(t *testing.T) {
 
 func TestNext_honoursAStopInEveryPhase(t *testing.T) {
 	t.Parallel()
+	worst := map[action]event{notify: notified, recordEnd: endFailed, callShardEnded: endFailed, callLeaseLost: left, leave: left}
 	for _, p := range reachable() {
 		if got, _ := next(p, leaseLost); !got.leaving() {
 			t.Errorf("lease lost in %+v leads to %+v, which does not leave", p, got)
@@ -146,14 +147,7 @@ func TestNext_honoursAStopInEveryPhase(t *testing.T) {
 		// After a requested stop every step is tried once more at most: whatever it returns, the end comes in four steps.
 		asked, do := next(p, stopRequested)
 		for range 4 {
-			switch {
-			case do == notify:
-				asked, do = next(asked, notified)
-			case do == recordEnd || do == callShardEnded:
-				asked, do = next(asked, endFailed)
-			default:
-				asked, do = next(asked, left)
-			}
+			asked, do = next(asked, worst[do])
 		}
 		if asked.State != Done {
 			t.Errorf("stop requested in %+v: still %+v after four steps", p, asked)

@@ -200,7 +200,7 @@ func (c *ShardConsumer) callShardEnded() event {
 			Checkpointer: c.tracker.Checkpointer(), Grant: c.o.Lease.Grant(),
 		})
 	})
-	if last := c.tracker.Last(); last != checkpoint.ShardEnd {
+	if last := c.tracker.Last(); !last.IsShardEnd() {
 		if err == nil {
 			err = fmt.Errorf("ShardEnded of shard %s returned nil but did not checkpoint: the checkpoint is %s, want %s; "+
 				"call Checkpointer.Checkpoint in it", c.o.Shard.ID, last, checkpoint.ShardEnd)
