@@ -2,16 +2,22 @@ package config
 
 import "time"
 
-// Hooks are functions that shardlease calls when something happened; every one may be nil. They are called from the
-// goroutine in which it happened, so they must return quickly, must not block, and must be safe for concurrent use. A panic
-// in a hook is the caller's own. Fields may be added, also to the event types.
+// Hooks are functions that shardlease calls when something happened; every one may be nil, and so may a *Hooks. They are the
+// only way in which a worker tells what it does: logs ([SlogHooks]) and metrics are made of them.
+//
+// A hook is called on the goroutine in which the event happened, after it happened, and that goroutine goes on when the hook
+// returns: a slow hook makes a slow worker, and one that blocks for FailoverTime loses leases. So a hook must return quickly,
+// must not wait for anything, and must be safe for concurrent use. Events of one lease come in order; events of different
+// leases do not. A panic in a hook is not caught: it ends the process, as it would anywhere in the program's own goroutines.
+//
+// Fields may be added, also to the event types. [Chain] joins several Hooks.
 type Hooks struct {
 	WorkerStarted func(WorkerEvent) // Run has begun
 	WorkerStopped func(WorkerEvent) // Run is about to return
 
 	LeaseCreated  func(LeaseEvent) // a row was created by this worker
 	LeaseTaken    func(LeaseEvent) // this worker holds a lease it did not hold
-	LeaseRenewed  func(LeaseEvent)
+	LeaseRenewed  func(LeaseEvent) // the table has accepted a renewal
 	LeaseLost     func(LeaseEvent) // held no more, against our will; Err says why
 	LeaseReleased func(LeaseEvent) // given up on purpose
 	LeaseSkipped  func(LeaseEvent) // a row that cannot be read as a lease; once per key and process; Err says why

@@ -1,0 +1,106 @@
+//nolint:sloglint // events carry no context: they are told after the fact
+package config
+
+import "log/slog"
+
+// warnFromAttempt is the failure in a row from which on a repetition is a warning: one or two are a busy table or stream.
+const warnFromAttempt = 3
+
+// SlogHooks returns Hooks that write to log, nothing if it is nil. Levels: debug is what a healthy worker does all the time,
+// lost races included, so that a healthy idle worker writes nothing above it; info is what changes who reads what, and the
+// first failures of something that is repeated; warn means look soon; error means that somebody must act. The message says
+// what happened and is constant; facts are attributes: worker, lease, and others by event.
+func SlogHooks(log *slog.Logger) *Hooks {
+	if log == nil {
+		return &Hooks{}
+	}
+	h := &Hooks{}
+	logWorker(h, log)
+	logLeases(h, log)
+	logRecords(h, log)
+	return h
+}
+
+func logWorker(h *Hooks, log *slog.Logger) {
+	h.WorkerStarted = func(e WorkerEvent) { log.Info("worker started", "worker", e.Worker) }
+	h.WorkerStopped = func(e WorkerEvent) {
+		if e.Err != nil {
+			log.Error("worker stopped", "worker", e.Worker, "error", e.Err)
+			return
+		}
+		log.Info("worker stopped", "worker", e.Worker)
+	}
+	h.WorkerLooked = func(e LookEvent) {
+		log.Debug("lease table read", "worker", e.Worker, "leases", e.Leases, "workers", e.Workers, "held", e.Held,
+			"target", e.Target, "elapsed", e.Elapsed, "error", e.Err)
+	}
+	h.Synced = func(e SyncEvent) {
+		at := log.Debug
+		switch {
+		case e.Err != nil:
+			at = log.Warn
+		case e.Created > 0:
+			at = log.Info
+		}
+		at("leases compared with shards", "worker", e.Worker, "stream", e.Stream, "shards", e.Shards, "leases", e.Leases,
+			"created", e.Created, "elapsed", e.Elapsed, "error", e.Err)
+	}
+	h.Retried = func(e RetryEvent) {
+		at := log.Info
+		if e.Attempt >= warnFromAttempt {
+			at = log.Warn
+		}
+		at("will be tried again", "worker", e.Worker, "lease", e.LeaseKey, "what", e.What, "attempt", e.Attempt,
+			"wait", e.Wait, "error", e.Err)
+	}
+}
+
+func logLeases(h *Hooks, log *slog.Logger) {
+	h.LeaseCreated = func(e LeaseEvent) { log.Info("lease created", "worker", e.Worker, "lease", e.LeaseKey) }
+	h.LeaseTaken = func(e LeaseEvent) {
+		log.Info("lease taken", "worker", e.Worker, "lease", e.LeaseKey, "from", e.From, "counter", e.Counter, "token", e.Token)
+	}
+	h.LeaseRenewed = func(e LeaseEvent) {
+		log.Debug("lease renewed", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "elapsed", e.Elapsed)
+	}
+	// Another worker takes leases when it joins: that is no reason to look. What makes a worker lose leases that it should
+	// keep is warned about as a repeated renewal.
+	h.LeaseLost = func(e LeaseEvent) {
+		log.Info("lease lost", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "token", e.Token, "error", e.Err)
+	}
+	h.LeaseReleased = func(e LeaseEvent) {
+		log.Info("lease released", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "token", e.Token)
+	}
+	h.LeaseSkipped = func(e LeaseEvent) {
+		log.Warn("row is no lease", "worker", e.Worker, "lease", e.LeaseKey, "error", e.Err)
+	}
+	h.ShardEnded = func(e LeaseEvent) {
+		log.Info("shard ended", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "token", e.Token)
+	}
+	h.StateChanged = func(e StateEvent) {
+		log.Debug("consumer changed state", "worker", e.Worker, "lease", e.LeaseKey, "from", e.From, "to", e.To)
+	}
+}
+
+func logRecords(h *Hooks, log *slog.Logger) {
+	h.CheckpointWritten = func(e CheckpointEvent) {
+		log.Debug("checkpoint written", "worker", e.Worker, "lease", e.LeaseKey, "sequence_number", e.SequenceNumber,
+			"sub_sequence_number", e.SubSequenceNumber, "pending", e.Pending, "elapsed", e.Elapsed)
+	}
+	h.CheckpointRefused = func(e CheckpointEvent) {
+		log.Warn("checkpoint refused", "worker", e.Worker, "lease", e.LeaseKey, "sequence_number", e.SequenceNumber,
+			"sub_sequence_number", e.SubSequenceNumber, "pending", e.Pending, "elapsed", e.Elapsed, "error", e.Err)
+	}
+	h.Fetched = func(e FetchEvent) {
+		log.Debug("records fetched", "worker", e.Worker, "lease", e.LeaseKey, "records", e.Records, "bytes", e.Bytes,
+			"behind_millis", e.MillisBehindLatest, "elapsed", e.Elapsed, "error", e.Err)
+	}
+	h.BatchProcessed = func(e BatchEvent) {
+		log.Debug("batch processed", "worker", e.Worker, "lease", e.LeaseKey, "records", e.Records,
+			"behind_millis", e.MillisBehindLatest, "elapsed", e.Elapsed, "error", e.Err)
+	}
+	h.Panicked = func(e PanicEvent) {
+		log.Error("user code panicked", "worker", e.Worker, "lease", e.LeaseKey, "what", e.What, "value", e.Value,
+			"stack", string(e.Stack))
+	}
+}
