@@ -21,12 +21,15 @@ import (
 const (
 	// releasesAtOnce bounds how many finished leases are released at the same time. One release is one small write.
 	releasesAtOnce = 20
-	// afterGrace is how long user code may take to notice that its context has ended before Run leaves it behind.
-	afterGrace = 2 * time.Second
+	// afterGrace is how long user code may take to notice that its context has ended, LeaseLost included, before Run leaves
+	// it behind. Together with the default ShutdownGrace it stays below the 30 s that container platforms give by default.
+	afterGrace = 4 * time.Second
 	// consumerBase and consumerMax bound the pauses before a consumer that ended by itself is made anew.
 	consumerBase = 500 * time.Millisecond
 	consumerMax  = 30 * time.Second
 )
+
+var _ processor.LeaseHandle = (*leases.Held)(nil)
 
 // consumers keeps one consumer for each held lease whose shard is not finished.
 type consumers struct {
@@ -92,6 +95,20 @@ func (e *entry) halt() {
 // follow is the goroutine of one entry.
 func (c *consumers) follow(ctx context.Context, e *entry, before <-chan struct{}) {
 	defer close(e.done)
+	returned := false
+	defer func() {
+		if !returned { // user code called runtime.Goexit, as t.FailNow does: nothing of it runs any more
+			c.fault(e, errors.New("the processor ended its goroutine instead of returning"))
+			c.giveUp(ctx, e)
+			c.forget(e)
+		}
+	}()
+	c.live(ctx, e, before)
+	returned = true
+}
+
+// live is what happens under one tenure, from the end of the one before to the release of the lease.
+func (c *consumers) live(ctx context.Context, e *entry, before <-chan struct{}) {
 	if before != nil {
 		select {
 		case <-before:

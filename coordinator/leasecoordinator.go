@@ -115,7 +115,8 @@ func final(err error) bool {
 	if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
 		return true
 	}
-	return errors.Is(err, shardsync.ErrStreamNotFound)
+	_, ok := errors.AsType[*shardsync.PermanentError](err)
+	return ok
 }
 
 func (c *LeaseCoordinator) checkMode(ctx context.Context) error {

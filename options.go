@@ -1,0 +1,32 @@
+package shardlease
+
+import (
+	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/retrieval"
+)
+
+// KinesisAPI is what a worker needs of Kinesis; *kinesis.Client has it.
+type KinesisAPI = retrieval.KinesisAPI
+
+// Option changes how a worker is built.
+type Option func(*options)
+
+type options struct {
+	kinesis  KinesisAPI
+	dynamodb leases.DynamoDBAPI
+	strategy leases.AssignmentStrategy
+}
+
+// WithKinesis makes the worker read through api instead of a client made from the aws.Config that [New] was given: for a
+// client with another account, endpoint or HTTP settings. Retries of the client's own are switched off call by call, since
+// the worker retries by itself.
+func WithKinesis(api KinesisAPI) Option { return func(o *options) { o.kinesis = api } }
+
+// WithDynamoDB makes the worker keep its leases through api; see [WithKinesis].
+func WithDynamoDB(api leases.DynamoDBAPI) Option { return func(o *options) { o.dynamodb = api } }
+
+// WithAssignmentStrategy makes the worker share leases by s instead of the built-in strategy that
+// config.LeaseManagementConfig.AssignmentStrategy names. All workers of an application must use the same one.
+func WithAssignmentStrategy(s leases.AssignmentStrategy) Option {
+	return func(o *options) { o.strategy = s }
+}

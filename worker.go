@@ -1,0 +1,145 @@
+package shardlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/coordinator"
+	"github.com/shardlease/shardlease/internal/awshttp"
+	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/retrieval"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// Worker is one member of a fleet. It is made by [New], runs once, and may be asked and stopped from any goroutine.
+// (KCL: Scheduler)
+type Worker struct {
+	scheduler *coordinator.Scheduler
+}
+
+// Assignment is one lease that a worker holds, as it was at the moment of asking.
+type Assignment = coordinator.Assignment
+
+// ErrAlreadyRun is returned by the second Run of a worker.
+var ErrAlreadyRun = coordinator.ErrAlreadyRun
+
+// New makes a worker of cfg that reaches Kinesis and DynamoDB as cloud says (region, credentials, endpoints) and hands each
+// shard it gets to a processor made by f. It checks everything that can be checked without asking anybody and reports all
+// faults at once; it does no I/O.
+//
+// The clients that New makes keep more idle connections than the SDK's default, and leave retries to the worker, which
+// knows how long a lease is still good for. [WithKinesis] and [WithDynamoDB] take other clients.
+func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Option) (*Worker, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := validate(cfg, cloud, f, o); err != nil {
+		return nil, fmt.Errorf("shardlease: %w", err)
+	}
+	cfg = cfg.Complete()
+	// One place decides what is logged of what happens: the hooks, of which the logger is one user.
+	cfg.Hooks = config.Chain(config.SlogHooks(cfg.Logger), cfg.Hooks)
+
+	prepared := awshttp.Prepare(cloud)
+	if o.kinesis == nil {
+		o.kinesis = kinesis.NewFromConfig(prepared)
+	}
+	if o.dynamodb == nil {
+		o.dynamodb = dynamodb.NewFromConfig(prepared)
+	}
+	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{
+		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
+	})
+	syncer := shardsync.NewHierarchicalShardSyncer(table,
+		retrieval.NewShardDetector(o.kinesis, retrieval.DetectorOptions{
+			StreamARN: cfg.StreamARN, Region: cloud.Region, RequestTimeout: cfg.Retrieval.RequestTimeout,
+			Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
+		}),
+		shardsync.SyncerOptions{
+			Stream: cfg.StreamName, Worker: cfg.WorkerID, From: cfg.InitialPosition,
+			FailoverTime: cfg.LeaseManagement.FailoverTime, Logger: cfg.Logger, Hooks: cfg.Hooks,
+		})
+	polling := retrieval.NewPolling(o.kinesis, cfg.Retrieval, retrieval.PollingOptions{
+		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
+	})
+	return &Worker{scheduler: coordinator.NewScheduler(coordinator.Options{
+		Config: cfg, Stream: cfg.StreamName, Table: table, Syncer: syncs{syncer}, Factory: f, Strategy: o.strategy,
+		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
+			return polling.Open(ctx, retrieval.Start{
+				Stream: cfg.StreamName, StreamARN: cfg.StreamARN, ShardID: l.Shard(), LeaseKey: l.Key,
+				From: from, StartAt: startAt(l),
+			})
+		},
+	})}, nil
+}
+
+// validate reports everything that is wrong with what New was given.
+func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o options) error {
+	faults := []error{cfg.Validate()}
+	if f == nil {
+		faults = append(faults, errors.New("processor.Factory is nil, want a function that makes a RecordProcessor"))
+	}
+	if cloud.Region == "" && (o.kinesis == nil || o.dynamodb == nil) {
+		faults = append(faults, errors.New("aws.Config has no Region, want one such as us-east-1 (environment variable AWS_REGION, or the profile)"))
+	}
+	return errors.Join(faults...)
+}
+
+// Run works until ctx is done, and then stops gracefully: nothing new is taken, each processor finishes its batch, may
+// checkpoint in ShutdownRequested, and its lease is released, within cfg.Lifecycle.ShutdownGrace (default 25 s). It returns
+// nil after such a stop, or after [Worker.Shutdown], when everything that it started has ended.
+//
+// Transient faults (throttling, a table that is down, a stream being resharded) are retried for ever and reported through
+// hooks and log. Run ends with an error if somebody has to do something first: a missing permission, a stream or table
+// that does not exist, a table with another key, a table in KCL 3.x mode, another process with the same worker id; or if a
+// processor did not return although its context had ended, which it names.
+//
+// User code's contexts carry the values of ctx, not its end.
+func (w *Worker) Run(ctx context.Context) error { return w.scheduler.Run(ctx) }
+
+// Shutdown does what the end of Run's context does, with the deadline of ctx in place of ShutdownGrace, and returns when
+// Run has returned. If ctx is done before that, the contexts of user code are cancelled and Shutdown returns the context's
+// cause at once. It may be called before Run, which then returns nil at once, and any number of times.
+func (w *Worker) Shutdown(ctx context.Context) error { return w.scheduler.Shutdown(ctx) }
+
+// Ready is closed once the lease table is usable and the first look at it, with what was taken then, is over.
+func (w *Worker) Ready() <-chan struct{} { return w.scheduler.Ready() }
+
+// Assignments returns the leases that this worker holds now, by key.
+func (w *Worker) Assignments() []Assignment { return w.scheduler.Assignments() }
+
+// syncs lets the scheduler use a syncer: package shardsync knows nothing of processors.
+type syncs struct {
+	*shardsync.HierarchicalShardSyncer
+}
+
+func (s syncs) Sync(ctx context.Context) error {
+	_, err := s.HierarchicalShardSyncer.Sync(ctx)
+	return err
+}
+
+func (s syncs) EndShard(ctx context.Context, parent leases.Lease, end processor.End) error {
+	out := shardsync.End{Gone: end.Gone}
+	for _, c := range end.Children {
+		out.Children = append(out.Children, shardsync.ChildShard(c))
+	}
+	return s.HierarchicalShardSyncer.EndShard(ctx, parent, out)
+}
+
+// startAt is the time at which a shard without a checkpoint starts; zero if its lease is not pinned.
+func startAt(l leases.Lease) time.Time {
+	if l.StartAtMillis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(l.StartAtMillis)
+}
