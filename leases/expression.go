@@ -65,11 +65,17 @@ func (e *expression) absent(attr string) {
 }
 
 // unchanged requires that nobody has written the row since it was seen. The counter says so by itself, except after a row
-// was deleted and made anew, where it starts over; the nonce closes that gap.
+// was deleted and made anew, where it starts over; the nonce closes that gap, or the
+// owner if there is no tenure. (A tenure that cannot be read counts as none, so its absence must not be required.)
 func (e *expression) unchanged(seen Lease) {
 	e.equal(number(seen.Counter), attrCounter)
-	if seen.Tenure != nil {
+	switch {
+	case seen.Tenure != nil:
 		e.equal(str(seen.Tenure.Nonce), attrTenure, tenureNonce)
+	case seen.Owner != "":
+		e.equal(str(seen.Owner), attrOwner)
+	default:
+		e.absent(attrOwner)
 	}
 }
 

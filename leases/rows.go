@@ -53,7 +53,7 @@ func (t *Table) Create(ctx context.Context, l Lease) (created bool, err error) {
 	return err == nil && reflect.DeepEqual(there, mine), nil
 }
 
-// Delete removes a row. It succeeds only if counter, checkpoint and nonce are as seen, so that a row which anybody uses
+// Delete removes a row. It succeeds only if counter, checkpoint, and the nonce or (without a tenure) the owner, are as seen, so that a row which anybody uses
 // stays. A row that is gone already is a success. (KCL: deleteLease, which has no condition)
 func (t *Table) Delete(ctx context.Context, seen Lease) error {
 	op := operation{what: "delete lease", key: seen.Key, action: "DeleteItem", limit: t.attempt}

@@ -11,7 +11,8 @@ import (
 	"github.com/shardlease/shardlease/checkpoint"
 )
 
-// Take makes me the owner of a lease. It succeeds only if the counter (and the nonce, if seen has a tenure) is as seen.
+// Take makes me the owner of a lease. It succeeds only if the counter, and the nonce or (without a tenure) the owner, are as
+// seen.
 // It writes the whole tenure and removes handoffTo and checkpointOwner, also stale ones that a Java worker left behind; the
 // owner switches go up by one if another worker owned the row, or if me had been asked to hand it over, as in KCL.
 //

@@ -1,0 +1,143 @@
+package leasetest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// fault is what happens to one request. The order is that of a request's life.
+type fault struct {
+	refuse  bool   // the server never sees it
+	answer  int    // with refuse: answer with this status
+	resend  bool   // it reaches the server twice; the client has the second answer
+	landed  func() // called when the server has answered and the client does not know it yet
+	drop    bool   // the connection breaks instead of the answer
+	cut     bool   // the answer's body breaks off
+	fail    bool   // the answer is replaced by a 500
+	hang    bool   // the answer never comes
+	forever bool   // the fault stays
+}
+
+// faultyClient strikes requests with faults, whatever the server is. It is made for one case and used by one table.
+type faultyClient struct {
+	next aws.HTTPClient
+
+	mu     sync.Mutex
+	plan   map[string][]fault // by action, the next one first
+	counts map[string]int
+}
+
+var errReset = errors.New("connection reset by the test")
+
+func newFaultyClient(next aws.HTTPClient) *faultyClient {
+	if next == nil {
+		next = http.DefaultClient
+	}
+	return &faultyClient{next: next, plan: map[string][]fault{}, counts: map[string]int{}}
+}
+
+// strike lets the next requests of an action meet these faults, one after the other.
+func (c *faultyClient) strike(action string, f ...fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plan[action] = slices.Clone(f)
+}
+
+// heal removes all faults.
+func (c *faultyClient) heal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.plan)
+}
+
+// count is how many requests of an action left the client.
+func (c *faultyClient) count(action string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[action]
+}
+
+func (c *faultyClient) pick(action string) fault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[action]++
+	queue := c.plan[action]
+	if len(queue) == 0 {
+		return fault{}
+	}
+	if !queue[0].forever {
+		c.plan[action] = queue[1:]
+	}
+	return queue[0]
+}
+
+// Do implements aws.HTTPClient.
+func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
+	_, action, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	f := c.pick(action)
+	if f.refuse {
+		if f.answer != 0 {
+			return answer(r, f.answer), nil
+		}
+		return nil, errReset
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	send := func() (*http.Response, error) {
+		again := r.Clone(r.Context())
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		return c.next.Do(again)
+	}
+	resp, err := send()
+	if err != nil {
+		return nil, err
+	}
+	if f.resend {
+		resp.Body.Close()
+		if resp, err = send(); err != nil {
+			return nil, err
+		}
+	}
+	if f.landed != nil {
+		f.landed()
+	}
+	switch {
+	case f.drop:
+		resp.Body.Close()
+		return nil, errReset
+	case f.fail:
+		resp.Body.Close()
+		return answer(r, http.StatusInternalServerError), nil
+	case f.cut:
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(io.LimitReader(resp.Body, 1), broken{}), resp.Body}
+	case f.hang:
+		resp.Body.Close()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return resp, nil
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// answer is an error page that no DynamoDB wrote.
+func answer(r *http.Request, status int) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("<html>no luck</html>")), Request: r,
+	}
+}

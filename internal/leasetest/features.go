@@ -1,0 +1,59 @@
+package leasetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// Server is a DynamoDB server under test.
+type Server struct {
+	Name     string
+	Config   aws.Config // how to reach it
+	Features Features
+	// Patience is how long a call goes on that is meant to end without a result: time for some attempts. 0: 400 ms.
+	Patience time.Duration
+}
+
+// Features is what servers differ in. Everything else a server must have.
+type Features struct {
+	OldItemOnFailure    bool // a failed condition returns the item when asked; else it has to be read
+	ComparesPaths       bool // a condition may compare two attributes, one of them inside a map
+	ConsumedCapacity    bool // a Scan says what it cost; else that is estimated
+	PointInTimeRecovery bool
+	DeletionProtection  bool
+	Tags                bool
+	Transactions        bool
+}
+
+// Kinds are the servers whose features are known, by the name that SHARDLEASE_DYNAMODB_KIND takes.
+var Kinds = map[string]Features{
+	"emulator": everything(),
+	"aws":      everything(),
+	"dynalite": {ComparesPaths: true, ConsumedCapacity: true, Tags: true},
+	"dynoxide": {
+		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, DeletionProtection: true, Tags: true, Transactions: true,
+	},
+	"localstack": everything(),
+}
+
+func everything() Features {
+	return Features{
+		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, PointInTimeRecovery: true,
+		DeletionProtection: true, Tags: true, Transactions: true,
+	}
+}
+
+// declared compares what was found with what the server's features say.
+func declared(t *testing.T, feature string, declared, works bool) {
+	t.Helper()
+	switch {
+	case declared && !works:
+		t.Errorf("%s is declared, but does not work", feature)
+	case !declared && works:
+		t.Errorf("%s is not declared, but works: declare it", feature)
+	case !declared:
+		t.Logf("declared missing: %s", feature)
+	}
+}

@@ -1,0 +1,42 @@
+package leasetest_test
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/internal/awshttp"
+	"github.com/shardlease/shardlease/internal/leasetest"
+)
+
+func TestTable_onTheEmulator(t *testing.T) {
+	t.Parallel()
+	leasetest.Run(t, leasetest.Server{
+		Name: "emulator", Config: emulator.New().AWSConfig(), Features: leasetest.Kinds["emulator"], Patience: 100 * time.Millisecond,
+	})
+}
+
+// TestTable_onAnotherServer runs the suite against SHARDLEASE_DYNAMODB_ENDPOINT, a server of the kind that
+// SHARDLEASE_DYNAMODB_KIND names. Without the endpoint there is no other server, and nothing to be tested.
+func TestTable_onAnotherServer(t *testing.T) {
+	t.Parallel()
+	endpoint, kind := os.Getenv("SHARDLEASE_DYNAMODB_ENDPOINT"), os.Getenv("SHARDLEASE_DYNAMODB_KIND")
+	if endpoint == "" {
+		t.Log("SHARDLEASE_DYNAMODB_ENDPOINT names no server; the emulator is the only one tested")
+		return
+	}
+	features, ok := leasetest.Kinds[kind]
+	if !ok {
+		t.Fatalf("SHARDLEASE_DYNAMODB_KIND is %q, want one of %v", kind, slices.Sorted(maps.Keys(leasetest.Kinds)))
+	}
+	leasetest.Run(t, leasetest.Server{Name: kind, Features: features, Config: awshttp.Prepare(aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: credentials.NewStaticCredentialsProvider("suite", "secret", ""),
+	})})
+}
