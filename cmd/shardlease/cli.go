@@ -47,6 +47,14 @@ func dispatch(ctx context.Context, args []string, s streams) error {
 	return parsed.Run()
 }
 
+// required reports a flag that is missing or empty. It comes before kong's own check, which would not see the latter.
+func required(flag, value, want string) error {
+	if value == "" {
+		return fmt.Errorf("%s is missing, want %s", flag, want)
+	}
+	return nil
+}
+
 // allowed completes an error of parsing with what could have been written, unless the error says so itself.
 func allowed(err error) string {
 	parse, ok := errors.AsType[*kong.ParseError](err)

@@ -34,15 +34,11 @@ func (consumeCmd) Help() string {
 
 // Validate checks what kong cannot.
 func (c consumeCmd) Validate() error {
-	switch {
-	case c.Stream == "":
-		return errors.New("--stream is empty, want a stream's name")
-	case c.App == "":
-		return errors.New("--app is empty, want an application's name")
-	case c.MaxLeases < 0:
-		return fmt.Errorf("--max-leases is %d, want at least 1, or 0 for no limit", c.MaxLeases)
+	faults := []error{required("--stream", c.Stream, "a stream's name"), required("--app", c.App, "an application's name")}
+	if c.MaxLeases < 0 {
+		faults = append(faults, fmt.Errorf("--max-leases is %d, want at least 1, or 0 for no limit", c.MaxLeases))
 	}
-	return c.Flags.Validate()
+	return errors.Join(append(faults, c.Flags.Validate())...)
 }
 
 // startPosition is --start.

@@ -26,10 +26,7 @@ func (putCmd) Help() string {
 
 // Validate checks what kong cannot.
 func (c putCmd) Validate() error {
-	if c.Stream == "" {
-		return errors.New("--stream is empty, want a stream's name")
-	}
-	return c.KinesisFlags.Validate()
+	return errors.Join(required("--stream", c.Stream, "a stream's name"), c.KinesisFlags.Validate())
 }
 
 // Run reads the input to its end.

@@ -126,6 +126,9 @@ func load(ctx context.Context, region, endpoint string) (aws.Config, error) {
 	if local && cfg.Region == "" {
 		cfg.Region = LocalRegion
 	}
+	if cfg.Region == "" {
+		return aws.Config{}, errors.New("no AWS region is known, want --region, the variable AWS_REGION, or a profile that names one")
+	}
 	return awshttp.Prepare(cfg), nil
 }
 

@@ -198,7 +198,11 @@ func (b *board) take(a arrival) {
 				w.phase = running
 			}
 		case taken:
-			b.note(a.at, "%s took %s%s", a.worker, short(a.Shard), b.since(a))
+			finished := ""
+			if b.shard(a.Shard).ended {
+				finished = ", which is finished,"
+			}
+			b.note(a.at, "%s took %s%s%s", a.worker, short(a.Shard), finished, b.since(a))
 		case started:
 			b.shard(a.Shard).owner = a.worker
 		case batch:

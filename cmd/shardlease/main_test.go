@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/demo"
+)
+
+// TestMain lets the test's own binary be what the demo starts as a worker.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "demo-worker" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// result is what a command left behind.
+type result struct {
+	code     int
+	out, err string
+}
+
+func command(ctx context.Context, in string, args ...string) result {
+	var out, err bytes.Buffer
+	code := run(ctx, args, streams{strings.NewReader(in), &out, &err})
+	return result{code, out.String(), err.String()}
+}
+
+func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{`expected one of "demo", "consume", "put", "emulator"`}},
+		{"frobnicate", []string{"frobnicate", "demo, consume, put, emulator"}},
+		{"demo --wrokers 3", []string{"unknown flag --wrokers", "--workers", "--shards", "--records", "--seed"}},
+		{"demo --workers three", []string{"--workers", "three", "int"}},
+		{"demo --workers 1", []string{"--workers is 1, want 2 to 20"}},
+		{"demo --shards 0 --records 5", []string{"--shards is 0, want 1 to 100", "; ", "--records is 5, want 1000 to 10000000"}},
+		{"demo extra", []string{"unexpected argument extra"}},
+		{"demo --seed -1", []string{"--seed"}},
+		{"consume", []string{"--stream is missing, want a stream's name; --app is missing, want an application's name"}},
+		{"consume --stream s", []string{"--app is missing"}},
+		{"consume --stream= --app a", []string{"--stream is missing"}},
+		{"consume --stream s --app a --start yesterday", []string{`"yesterday" is no position`, "trim-horizon, latest, or a time such as 2026-01-02T15:04:05Z"}},
+		{"consume --stream s --app a --output xml", []string{"--output", "json", "data", "xml"}},
+		{"consume --stream s --app a --endpoint http://h --kinesis-endpoint http://h", []string{"--endpoint and --kinesis-endpoint were both given"}},
+		{"consume --stream s --app a --endpoint http://h --dynamodb-endpoint http://h", []string{"--endpoint and --dynamodb-endpoint were both given"}},
+		{"consume --stream s --app a --endpoint localhost:4567", []string{`--endpoint is "localhost:4567", want an http or https URL`}},
+		{"consume --stream s --app a --dynamodb-endpoint ://", []string{"--dynamodb-endpoint is", "want an http or https URL"}},
+		{"consume --stream s --app a --max-leases=-1 --endpoint http://h", []string{"--max-leases is -1"}},
+		{"consume --stream s --app a --failover-time soon", []string{"--failover-time", "soon"}},
+		{"consume --stream s --app a --failover-time 1ms --endpoint http://127.0.0.1:1", []string{"FailoverTime is 1ms"}},
+		{"consume --stream s/t --app a --failover-time 1ms --endpoint http://127.0.0.1:1", []string{"FailoverTime is 1ms", "; ", "StreamName"}},
+		{"put", []string{"--stream is missing, want a stream's name"}},
+		{"put --stream= x", []string{"--stream is missing"}},
+		{"put --stream s --endpoint nowhere", []string{"--endpoint is \"nowhere\", want an http or https URL"}},
+		{"put --stream s a b", []string{"unexpected argument b"}},
+		{"put --stream s --dynamodb-endpoint http://h", []string{"unknown flag --dynamodb-endpoint", "--kinesis-endpoint"}},
+		{"emulator --listen nowhere", []string{`--listen is "nowhere", want HOST:PORT`}},
+		{"emulator --listen 127.0.0.1:99999", []string{`"99999"`, "65535"}},
+		{"emulator --stream orders", []string{`"orders" is not a stream, want NAME:SHARDS`}},
+		{"emulator --stream orders:0", []string{`"orders:0" is not a stream`}},
+		{"emulator --listen 127.0.0.1:0 --stream a:1 --stream a:2 --stream b/c:1", []string{`"a"`, "; ", `"b/c"`}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			got := command(t.Context(), "", strings.Fields(c.args)...)
+			if got.code != exitUsage || got.out != "" {
+				t.Errorf("exit code %d, output %q; want %d and none", got.code, got.out, exitUsage)
+			}
+			if strings.Count(got.err, "\n") != 1 || !strings.HasPrefix(got.err, "shardlease: ") {
+				t.Errorf("error = %q, want one line", got.err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(got.err, part) {
+					t.Errorf("error = %q\nwant it to contain %q", got.err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestRun_helpsAndTellsItsVersion(t *testing.T) {
+	t.Parallel()
+	for args, parts := range map[string][]string{
+		"--help":          {"demo", "consume", "put", "emulator"},
+		"demo --help":     {"--records", "100000", "--seed"},
+		"consume --help":  {"--until-caught-up", "trim-horizon", "data_base64", "us-east-1"},
+		"put --help":      {"--key-field", "1 MiB", "stored twice"},
+		"emulator --help": {"127.0.0.1:4567", "NAME:SHARDS"},
+		"--version":       {"shardlease ", "go1."},
+	} {
+		got := command(t.Context(), "", strings.Fields(args)...)
+		if got.code != exitOK || got.err != "" {
+			t.Errorf("%s: exit code %d, errors %q; want 0 and none", args, got.code, got.err)
+		}
+		flat := strings.Join(strings.Fields(got.out), " ")
+		for _, part := range parts {
+			if !strings.Contains(flat, part) {
+				t.Errorf("%s printed\n%s\nwant it to contain %q", args, got.out, part)
+			}
+		}
+		if strings.Contains(got.out, "demo-worker") {
+			t.Errorf("%s shows what is the demo's own: %s", args, got.out)
+		}
+	}
+}
+
+func TestPut_namesAFileThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	got := command(t.Context(), "", "put", "--stream", "s", "--endpoint", "http://127.0.0.1:1", "no-such-file.json")
+	if got.code != exitFailed || !strings.Contains(got.err, "no-such-file.json") || strings.Count(got.err, "\n") != 1 {
+		t.Errorf("exit code %d, error %q; want 1 and one line that names the file", got.code, got.err)
+	}
+}
+
+// TestDemo_ofAFleetOfProcessesLosesNothing takes some 18 s, in which it mostly waits.
+func TestDemo_ofAFleetOfProcessesLosesNothing(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("left out by -short: a fleet of processes takes 18 s; the full run and the demo itself have it")
+	}
+	got := command(t.Context(), "", "demo", "--records", "2000", "--seed", "3")
+	if got.code != exitOK {
+		t.Errorf("exit code %d, want 0; errors: %s", got.code, got.err)
+	}
+	lines := strings.Split(got.out, "\n")
+	for _, want := range []string{"  produced 2000", "  delivered 2000", "  lost 0", "  out of order 0"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %q", want)
+		}
+	}
+	for _, want := range []string{
+		"FailoverTime is " + demo.FailoverTime.String(), "--seed 3", "split of shard ", "merge of shard ", "kill -9 of worker-",
+		"graceful stop of worker-", "worker-4 joins", "worker-4 took shard", "takeover time after kill -9", "handoff gap after graceful stop",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("nothing about %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("it printed\n%s", got.out)
+	}
+}
