@@ -21,9 +21,10 @@ type Features struct {
 	OldItemOnFailure    bool // a failed condition returns the item when asked; else it has to be read
 	ComparesPaths       bool // a condition may compare two attributes, one of them inside a map
 	ConsumedCapacity    bool // a Scan says what it cost; else that is estimated
+	ConsistentCapacity  bool // and says so that a consistent one costs twice as much
 	PointInTimeRecovery bool
 	DeletionProtection  bool
-	Tags                bool
+	Tags                bool // set by CreateTable
 	Transactions        bool
 }
 
@@ -31,16 +32,16 @@ type Features struct {
 var Kinds = map[string]Features{
 	"emulator": everything(),
 	"aws":      everything(),
-	"dynalite": {ComparesPaths: true, ConsumedCapacity: true, Tags: true},
+	"dynalite": {ComparesPaths: true, ConsumedCapacity: true},
 	"dynoxide": {
-		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, DeletionProtection: true, Tags: true, Transactions: true,
+		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, ConsistentCapacity: true, DeletionProtection: true, Tags: true, Transactions: true,
 	},
 	"localstack": everything(),
 }
 
 func everything() Features {
 	return Features{
-		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, PointInTimeRecovery: true,
+		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, ConsistentCapacity: true, PointInTimeRecovery: true,
 		DeletionProtection: true, Tags: true, Transactions: true,
 	}
 }

@@ -189,6 +189,7 @@ func (s *suite) reads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	consistentRight := true
 	for _, consistent := range []bool{false, true} {
 		for _, segments := range []int{0, 1, 4} {
 			l, err := open(func(c *config.LeaseManagementConfig) { c.ScanSegments, c.ConsistentReads = segments, consistent }).List(b.ctx)
@@ -210,11 +211,15 @@ func (s *suite) reads(t *testing.T) {
 			if !consistent {
 				units /= 2
 			}
-			if l.ReadUnits < units || l.ReadUnits > 1.2*units+float64(segments) {
+			right := l.ReadUnits >= units && l.ReadUnits <= 1.2*units+float64(segments)
+			if consistent && s.server.Features.ConsumedCapacity {
+				consistentRight = consistentRight && right
+			} else if !right {
 				t.Errorf("%d segments, consistent %t: %v read units, want about %v", segments, consistent, l.ReadUnits, units)
 			}
 		}
 	}
+	declared(t, "ConsistentCapacity", s.server.Features.ConsistentCapacity, consistentRight && s.server.Features.ConsumedCapacity)
 	out, err := b.raw.Scan(b.ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal})
 	if err != nil {
 		t.Fatal(err)
