@@ -38,14 +38,16 @@ type Config struct {
 	Lifecycle       LifecycleConfig
 	Retrieval       RetrievalConfig
 
-	// Logger gets what somebody should know; a healthy idle worker logs nothing. Default: nothing is logged.
+	// Logger gets what somebody should know, as [SlogHooks] tells it, and a little more; a healthy idle worker logs nothing
+	// above debug. Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Hooks are called when something happens. Default: none.
+	// Hooks are called when something happens. They need not log: Logger does. Default: none.
 	Hooks *Hooks
 }
 
-// LeaseCleanupConfig is about removing the leases of shards that were read to their end.
+// LeaseCleanupConfig is about removing the leases of shards that were read to their end. Not in effect yet: they stay in the
+// table, where they cost one renewal each like any other.
 type LeaseCleanupConfig struct {
 	// Interval is the pause between two looks for leases of finished shards whose children have made progress, which may
 	// go. Shorter keeps the table smaller after a resharding, longer saves reads. Default 60s; 1s to 24h.
@@ -83,7 +85,8 @@ type LifecycleConfig struct {
 	MaxTaskBackoff time.Duration
 
 	// LogWarningForTaskAfter is how long a call of user code may run before a warning is logged. The call goes on. Default 0:
-	// never; otherwise 1ms or more. (KCL: logWarningForTaskAfterMillis)
+	// only a call is warned about that goes on after its context was cancelled; otherwise 1ms to 24h.
+	// (KCL: logWarningForTaskAfterMillis)
 	LogWarningForTaskAfter time.Duration
 
 	// CallProcessRecordsEvenForEmptyRecordList has ProcessRecords called also when a read brought no records, for processors

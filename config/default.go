@@ -18,6 +18,7 @@ const (
 	defaultShardSyncConfidence    = 3
 	defaultGracefulHandoffTimeout = 30 * time.Second
 	defaultRenewalThreads         = 20
+	defaultTableTimeout           = 10 * time.Second // no healthy request to DynamoDB takes that long
 	defaultCapacity               = 10
 	defaultCleanupInterval        = time.Minute
 	defaultGarbageInterval        = 30 * time.Minute
@@ -34,9 +35,6 @@ const (
 
 	// renewSlack is KCL's epsilon: with it the third renewal is under way before FailoverTime has passed.
 	renewSlack = 25 * time.Millisecond
-	// A request timeout longer than maxRequestTimeout is never derived, however long a lease lives: no healthy request
-	// to DynamoDB takes that long, so waiting longer only delays the next attempt.
-	maxRequestTimeout = 10 * time.Second
 )
 
 // Default returns a configuration that needs nothing else: it reads stream from TRIM_HORIZON and shares it with the other
@@ -125,7 +123,7 @@ func (m LeaseManagementConfig) complete(application string) LeaseManagementConfi
 	m.FailoverTime = cmp.Or(m.FailoverTime, defaultFailoverTime)
 	m.RenewInterval = cmp.Or(m.RenewInterval, m.FailoverTime/3-renewSlack)
 	m.LeaseTakerInterval = cmp.Or(m.LeaseTakerInterval, m.FailoverTime/2)
-	m.RequestTimeout = cmp.Or(m.RequestTimeout, min(m.FailoverTime/3, maxRequestTimeout))
+	m.RequestTimeout = cmp.Or(m.RequestTimeout, defaultTableTimeout)
 	m.ReadBudget = cmp.Or(m.ReadBudget, defaultReadBudget)
 	m.AssignmentStrategy = cmp.Or(m.AssignmentStrategy, LeaseCount)
 	m.ShardSyncInterval = cmp.Or(m.ShardSyncInterval, defaultShardSyncInterval)

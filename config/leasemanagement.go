@@ -27,8 +27,8 @@ type LeaseManagementConfig struct {
 	// Default 0, no limit; never negative. (KCL: maxLeasesForWorker)
 	MaxLeasesForWorker int
 
-	// ReadBudget is how many DynamoDB read units a second the whole fleet may spend on looking at the table. Above it each
-	// worker looks at parts of it. Default 110; 1 to 100000.
+	// ReadBudget is how many DynamoDB read units a second the whole fleet should spend on looking at the table. A fleet that
+	// would spend more looks less often, down to once in 2×FailoverTime. Default 110; 1 to 100000.
 	ReadBudget int
 
 	// MaxLeasesToStealAtOneTime bounds how many leases of living owners this worker moves to itself in one look.
@@ -42,35 +42,38 @@ type LeaseManagementConfig struct {
 
 	// ShardSyncInterval is the period of the audit that compares the leases with the whole ring of hash keys and repairs what
 	// is missing. Shards that end create their children's leases themselves and do not wait for it. Default 120s; 1s to 24h.
-	// (KCL: leasesRecoveryAuditorExecutionFrequencyMillis)
+	// Not in effect yet: there is no audit after the first. (KCL: leasesRecoveryAuditorExecutionFrequencyMillis)
 	ShardSyncInterval time.Duration
 
 	// ShardSyncConfidence is in how many audits in a row the same hole must be seen before it is believed. Default 3; 1 to 100.
-	// (KCL: leasesRecoveryAuditorInconsistencyConfidenceThreshold)
+	// Not in effect yet, like ShardSyncInterval. (KCL: leasesRecoveryAuditorInconsistencyConfidenceThreshold)
 	ShardSyncConfidence int
 
 	// GracefulHandoffTimeout is how long an owner that was asked for a lease may take to finish its batch and hand it over.
-	// Default 30s; 100ms to 1h. (KCL: gracefulLeaseHandoffTimeoutMillis)
+	// Default 30s; 100ms to 1h. Not in effect yet: leases of living owners are taken, not asked for.
+	// (KCL: gracefulLeaseHandoffTimeoutMillis)
 	GracefulHandoffTimeout time.Duration
 
 	// MaxLeaseRenewalThreads is how many renewals run at once. More keep more leases alive over a slow table, at the price
 	// of more connections. Default 20; 1 to 1000. (KCL: maxLeaseRenewalThreads)
 	MaxLeaseRenewalThreads int
 
-	// RequestTimeout is how long one attempt of one request to the table may take. Default FailoverTime/3, at most 10s; 50ms to
-	// FailoverTime: what takes longer than a lease lives cannot renew it. (KCL: dynamoDbRequestTimeout, 60 s)
+	// RequestTimeout is how long one attempt of one request to the table may take, answer included. Reads and writes of single
+	// rows get at most FailoverTime/6, so that several attempts fit into the life of a lease; the whole of it is for pages of
+	// listings and for the table itself. Default 10s; 50ms to 5min. (KCL: dynamoDbRequestTimeout, 60 s)
 	RequestTimeout time.Duration
 
 	// ConsistentReads makes listings of the table strongly consistent, which costs twice the read units. Not needed for
-	// correctness: every write is conditional. Default false. (KCL: consistentReads)
+	// correctness: every write is conditional, and single rows are always read consistently. Default false.
+	// (KCL: consistentReads)
 	ConsistentReads bool
 
 	// ScanSegments is in how many segments the table is listed in parallel. Default 0: decided by the table's size; at most
 	// 1000. (KCL: leaseTableScanTotalSegments)
 	ScanSegments int
 
-	// Zone is where this worker runs, usually the availability zone; it is written beside its leases. Default none; at most
-	// 128 bytes of UTF-8.
+	// Zone is where this worker runs, usually the availability zone; it is written beside its leases, for people to see.
+	// Default none; at most 128 bytes of UTF-8.
 	Zone string
 
 	// CreateTable has the table created if it is missing; the fields below say how, and matter only then. With false, a

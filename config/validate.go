@@ -103,6 +103,7 @@ func (m LeaseManagementConfig) check(f *faults) {
 	whenSet(f, p+"ShardSyncConfidence", m.ShardSyncConfidence, 1, 100)
 	whenSet(f, p+"GracefulHandoffTimeout", m.GracefulHandoffTimeout, 100*time.Millisecond, time.Hour)
 	whenSet(f, p+"MaxLeaseRenewalThreads", m.MaxLeaseRenewalThreads, 1, 1000)
+	whenSet(f, p+"RequestTimeout", m.RequestTimeout, minInterval, 5*time.Minute)
 	whenSet(f, p+"ScanSegments", m.ScanSegments, 1, 1000)
 	f.text(p+"Zone", m.Zone, 0, 128)
 
@@ -129,7 +130,6 @@ func (f *faults) failover(m LeaseManagementConfig) {
 	}{
 		{"RenewInterval", m.RenewInterval, failover / 3, "FailoverTime/3"},
 		{"LeaseTakerInterval", m.LeaseTakerInterval, 3 * failover, "3×FailoverTime"},
-		{"RequestTimeout", m.RequestTimeout, failover, "FailoverTime"},
 	} {
 		switch {
 		case d.value == 0:
