@@ -74,7 +74,7 @@ func (t *Table) Ensure(ctx context.Context) error {
 
 // describe returns nil if there is no table.
 func (t *Table) describe(ctx context.Context) (*types.TableDescription, error) {
-	op := operation{what: "describe lease table", key: t.cfg.TableName, action: "DescribeTable", limit: t.page}
+	op := operation{what: "describe lease table", on: t.cfg.TableName, action: "DescribeTable", limit: t.page}
 	var out *dynamodb.DescribeTableOutput
 	err := t.call(ctx, op, func(ctx context.Context) (err error) {
 		out, err = t.api.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.cfg.TableName}, noRetries)
@@ -92,7 +92,7 @@ func (t *Table) describe(ctx context.Context) (*types.TableDescription, error) {
 // create asks for the table. asked is false if it is not ours to wait for: somebody is deleting it, say, and the next look
 // decides.
 func (t *Table) create(ctx context.Context) (asked bool, err error) {
-	op := operation{what: "create lease table", key: t.cfg.TableName, action: "CreateTable", limit: t.page}
+	op := operation{what: "create lease table", on: t.cfg.TableName, action: "CreateTable", limit: t.page}
 	if !t.cfg.CreateTable {
 		return false, &PermanentError{
 			Doing: "use lease table " + t.cfg.TableName, Err: errors.New("it does not exist in this account and region"),
@@ -179,7 +179,7 @@ func (t *Table) recoverable(ctx context.Context) error {
 	if !t.cfg.PointInTimeRecovery {
 		return nil
 	}
-	op := operation{what: "switch on point-in-time recovery of lease table", key: t.cfg.TableName, action: "UpdateContinuousBackups", limit: t.page}
+	op := operation{what: "switch on point-in-time recovery of lease table", on: t.cfg.TableName, action: "UpdateContinuousBackups", limit: t.page}
 	api, ok := t.api.(backupsAPI)
 	if !ok {
 		return &PermanentError{

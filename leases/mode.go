@@ -61,7 +61,7 @@ func (t *Table) kcl3Mode(ctx context.Context, application string) (is bool, vers
 
 // clientVersion reads cv of the Migration3.0 row, "" if it cannot be there.
 func (t *Table) clientVersion(ctx context.Context, table, keyName string) (string, error) {
-	op := operation{what: "read KCL's mode from table", key: table, action: "GetItem", limit: t.attempt}
+	op := operation{what: "read KCL's mode from table", on: table, action: "GetItem", limit: t.attempt}
 	in := &dynamodb.GetItemInput{TableName: &table, Key: item{keyName: str(keyClientVersion)}, ConsistentRead: aws.Bool(true)}
 	var out *dynamodb.GetItemOutput
 	err := t.call(ctx, op, func(ctx context.Context) (err error) {

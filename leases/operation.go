@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -9,15 +10,16 @@ import (
 type operation struct {
 	what   string // "renew lease", "list leases"
 	key    string // of the row, "" if no single one is concerned
+	on     string // what else it is about: a table
 	action string // of DynamoDB, as its permission is called
 	limit  time.Duration
 }
 
 func (o operation) String() string {
-	if o.key == "" {
-		return o.what
+	if object := cmp.Or(o.key, o.on); object != "" {
+		return o.what + " " + object
 	}
-	return o.what + " " + o.key
+	return o.what
 }
 
 // ended is the error of a call that its context ended: nobody knows what became of it.

@@ -130,7 +130,7 @@ func (s *segment) intern(v string) string {
 
 func (s *segment) read(ctx context.Context, number, total int) error {
 	t := s.table
-	op := operation{what: "list leases", action: "Scan", limit: t.page}
+	op := operation{what: "list leases of table", on: s.table.cfg.TableName, action: "Scan", limit: t.page}
 	in := &dynamodb.ScanInput{
 		TableName: &t.cfg.TableName, ConsistentRead: aws.Bool(t.cfg.ConsistentReads),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
