@@ -10,15 +10,16 @@ import (
 //
 // How large a page will be is known only when it is there, so a reader first claims what the page may need and asks for no
 // more records than that; afterwards the claim becomes the page's true size. What a shard may hold follows from what is
-// free: never more than is left for all the others together. One shard alone gets half of the budget, k busy ones get the
-// (k+1)-th part each, and however many processors stand still with their pages, something remains for a shard that has
-// none. Nothing has to be configured, and nothing is taken back.
+// free: at most half of what is then left for the others. One shard alone gets a third of the budget, k busy ones get the
+// (k+2)-th part each. A small part is set aside, so that a shard that holds nothing always gets a small page, however many
+// processors stand still with theirs. Nothing has to be configured, and nothing is taken back.
 //
 // Its lock is held for a few comparisons only.
 type budget struct {
 	mu      sync.Mutex
 	total   int64
 	used    int64 // claims and pages
+	shards  int64 // accounts
 	perRec  int64 // bytes of a record in the last page of any shard; 0 if there was none yet
 	waiting []*claim
 }
@@ -37,25 +38,29 @@ type claim struct {
 	ready   chan struct{} // closed when granted is set
 }
 
-// smallestClaim is worth a request. Below it a shard waits, unless it wants no more.
+// smallestClaim is worth a request. A shard that may not have as much waits, unless it wants no more, or holds nothing.
 const smallestClaim = 64 << 10
 
 func newBudget(total int64) *budget { return &budget{total: max(total, 1)} }
+
+// open adds a shard.
+func (b *budget) open() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shards++
+}
 
 // claim waits until the account may have some of want bytes, and returns how many. It fails with ctx's cause only.
 // Readers are served in the order in which they came, except that one whose shard holds too much lets others pass.
 func (b *budget) claim(ctx context.Context, a *account, want int64) (int64, error) {
 	want = max(want, 1)
 	b.mu.Lock()
-	if len(b.waiting) == 0 {
-		if n := b.grant(a, want); n > 0 {
-			b.mu.Unlock()
-			return n, nil
-		}
+	if n := b.grant(a, want); n > 0 {
+		b.mu.Unlock()
+		return n, nil
 	}
 	c := &claim{of: a, want: want, ready: make(chan struct{})}
 	b.waiting = append(b.waiting, c)
-	b.serve()
 	b.mu.Unlock()
 
 	select {
@@ -75,13 +80,14 @@ func (b *budget) claim(ctx context.Context, a *account, want int64) (int64, erro
 
 // grant gives an account what it may have now, 0 if too little to be worth it.
 func (b *budget) grant(a *account, want int64) int64 {
-	free := b.total - b.used
-	n := min(want, free-a.held)
-	switch {
-	case b.used <= 0:
-		n = min(want, b.total) // a page that is larger than the budget passes when nothing else is held
-	case n < min(want, smallestClaim, max(b.total/4, 1)):
-		return 0
+	// For the n that solves held + n = (free - n) / 2.
+	aside := min(b.shards*smallestClaim, b.total/4)
+	n := min(want, (b.total-aside-b.used-2*a.held)/3)
+	if least := min(want, smallestClaim); n < least {
+		if a.held > 0 {
+			return 0
+		}
+		n = least
 	}
 	a.held += n
 	b.used += n
@@ -132,6 +138,7 @@ func (b *budget) close(a *account) {
 	held := a.held
 	b.giveBack(a, held)
 	a.closed = true
+	b.shards--
 }
 
 func (b *budget) giveBack(a *account, n int64) {

@@ -90,6 +90,7 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 	if start.From == checkpoint.Latest {
 		r.want = fewBytes
 	}
+	p.budget.open()
 	s := &source{reader: r, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)

@@ -172,7 +172,9 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	return r.pace.after(n, full, behind), false, nil
 }
 
-// limit is how many records are likely to fit into so many bytes. What is not known counts as 1 KiB a record.
+// limit is how many records are likely to fit into so many bytes. Before any shard of the worker has seen a record, one
+// counts as large: shards that all start at once would overdraw the budget by what they guess too low, and the first page
+// of the first of them tells the others.
 func (r *reader) limit(bytes int64) int32 {
 	most := int64(r.polling.cfg.MaxRecords)
 	if bytes >= mostBytes {
@@ -183,7 +185,7 @@ func (r *reader) limit(bytes int64) int32 {
 		each = r.polling.budget.recordBytes()
 	}
 	if each == 0 {
-		each = 1 << 10
+		each = 32 << 10
 	}
 	return int32(min(max(bytes/each, 1), most))
 }

@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/shardlease/shardlease/processor"
 )
@@ -12,6 +13,7 @@ type source struct {
 	reader *reader
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the reader's goroutine is gone
+	closed sync.Once
 }
 
 var errClosed = errors.New("the source was closed")
@@ -39,5 +41,5 @@ func (s *source) Close() {
 	<-s.done
 	for range s.reader.batches { // let go of pages that nobody wants
 	}
-	s.reader.polling.budget.close(&s.reader.account)
+	s.closed.Do(func() { s.reader.polling.budget.close(&s.reader.account) })
 }

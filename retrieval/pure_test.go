@@ -1,0 +1,132 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/processor"
+)
+
+func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
+	t.Parallel()
+	const idle, most = 200 * time.Millisecond, time.Second
+	type reading struct {
+		records int
+		full    bool
+		behind  int64
+	}
+	for name, c := range map[string]struct {
+		before  []reading
+		refused bool
+		last    reading
+		want    time.Duration // upper bound; the lower one is an eighth less
+	}{
+		"full page":              {last: reading{10_000, true, 0}, want: 0},
+		"far behind":             {last: reading{1, false, 5000}, want: 0},
+		"at the tip":             {last: reading{1, false, 0}, want: idle},
+		"a little behind":        {last: reading{1, false, 20}, want: idle},
+		"far behind in a gap":    {last: reading{0, false, 5000}, want: idle},
+		"refused before":         {refused: true, last: reading{10_000, true, 5000}, want: idle},
+		"first empty":            {last: reading{}, want: idle},
+		"second empty":           {before: make([]reading, 1), last: reading{}, want: 300 * time.Millisecond},
+		"third empty":            {before: make([]reading, 2), last: reading{}, want: 450 * time.Millisecond},
+		"many empty":             {before: make([]reading, 50), last: reading{}, want: most},
+		"a record after silence": {before: make([]reading, 50), last: reading{1, false, 0}, want: idle},
+		"silence after a record": {before: append(make([]reading, 50), reading{1, false, 0}), last: reading{}, want: idle},
+	} {
+		p := pace{idle: idle, most: most}
+		if c.refused {
+			p.refused()
+		}
+		for _, r := range c.before {
+			p.after(r.records, r.full, r.behind)
+		}
+		got := p.after(c.last.records, c.last.full, c.last.behind)
+		if got > c.want || got < c.want-c.want/8 {
+			t.Errorf("%s: %v, want %v less at most an eighth", name, got, c.want)
+		}
+	}
+	p := pace{idle: idle, most: most}
+	p.refused()
+	for range carefulReads {
+		if p.after(10_000, true, 5000) == 0 {
+			t.Fatal("a read follows at once soon after one was refused")
+		}
+	}
+	if p.after(10_000, true, 5000) != 0 {
+		t.Error("still careful")
+	}
+}
+
+func TestPlace_dropsWhatTheCheckpointCoversAndNothingElse(t *testing.T) {
+	t.Parallel()
+	page := func(numbers ...string) (out []processor.Record) {
+		for _, n := range numbers {
+			out = append(out, processor.Record{SequenceNumber: n})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		from  checkpoint.ExtendedSequenceNumber
+		pages [][]processor.Record
+		want  int
+		last  string
+	}{
+		"from a record":     {from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "99"}, pages: [][]processor.Record{page("99", "100", "101")}, want: 2, last: "101"},
+		"numbers, not text": {from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "0099"}, pages: [][]processor.Record{page("9", "99", "100")}, want: 1, last: "100"},
+		"nothing new":       {from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "99"}, pages: [][]processor.Record{page("98", "99"), nil}, want: 0},
+		"over two pages":    {from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "99"}, pages: [][]processor.Record{page("98"), page("99"), page("100")}, want: 1, last: "100"},
+		"trimmed meanwhile": {from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "99"}, pages: [][]processor.Record{page("500")}, want: 1, last: "500"},
+		"from the horizon":  {from: checkpoint.TrimHorizon, pages: [][]processor.Record{page("1", "2")}, want: 2, last: "2"},
+	} {
+		p := place{from: c.from}
+		got := 0
+		for _, records := range c.pages {
+			got += len(p.advance(records))
+		}
+		if got != c.want || p.last != c.last {
+			t.Errorf("%s: %d records, last %q, want %d, %q", name, got, p.last, c.want, c.last)
+		}
+	}
+}
+
+func TestFaultOf_tellsWhatToDoAboutAnError(t *testing.T) {
+	t.Parallel()
+	op := func(err error) error {
+		return &smithy.OperationError{ServiceID: "Kinesis", OperationName: "GetRecords", Err: err}
+	}
+	api := func(code string) error { return op(&smithy.GenericAPIError{Code: code}) }
+	for _, c := range []struct {
+		err  error
+		want fault
+	}{
+		{api("ProvisionedThroughputExceededException"), throttled},
+		{api("KMSThrottlingException"), throttled},
+		{api("LimitExceededException"), throttled},
+		{api("ExpiredIteratorException"), badIterator},
+		{api("ExpiredNextTokenException"), badToken},
+		{api("ResourceNotFoundException"), notFound},
+		{api("ResourceInUseException"), inUse},
+		{api("AccessDeniedException"), denied},
+		{api("UnrecognizedClientException"), denied},
+		{api("ExpiredTokenException"), transient},
+		{api("InvalidSignatureException"), skewed},
+		{api("KMSDisabledException"), refused},
+		{api("SomethingNew"), refused},
+		{op(&smithy.GenericAPIError{Code: "InternalFailure", Fault: smithy.FaultServer}), transient},
+		{op(&smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), transient},
+		{op(context.DeadlineExceeded), transient},
+		{op(errors.New("an AWS region is required")), refused},
+		{errors.New("no error of the SDK"), transient},
+	} {
+		if got := faultOf(c.err); got != c.want {
+			t.Errorf("faultOf(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+}
