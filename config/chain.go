@@ -11,6 +11,7 @@ func Chain(hs ...*Hooks) *Hooks {
 		LeaseRenewed:      chain(hs, func(h *Hooks) func(LeaseEvent) { return h.LeaseRenewed }),
 		LeaseLost:         chain(hs, func(h *Hooks) func(LeaseEvent) { return h.LeaseLost }),
 		LeaseReleased:     chain(hs, func(h *Hooks) func(LeaseEvent) { return h.LeaseReleased }),
+		LeaseDeleted:      chain(hs, func(h *Hooks) func(LeaseEvent) { return h.LeaseDeleted }),
 		LeaseSkipped:      chain(hs, func(h *Hooks) func(LeaseEvent) { return h.LeaseSkipped }),
 		CheckpointWritten: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointWritten }),
 		CheckpointRefused: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointRefused }),

@@ -20,6 +20,7 @@ type Hooks struct {
 	LeaseRenewed  func(LeaseEvent) // the table has accepted a renewal
 	LeaseLost     func(LeaseEvent) // held no more, against our will; Err says why
 	LeaseReleased func(LeaseEvent) // given up on purpose
+	LeaseDeleted  func(LeaseEvent) // this worker removed the row of a finished shard; Reason says why it could go
 	LeaseSkipped  func(LeaseEvent) // a row that cannot be read as a lease; once per key and process; Err says why
 
 	CheckpointWritten func(CheckpointEvent)
@@ -49,6 +50,7 @@ type LeaseEvent struct {
 	Token    int64         // fencing token of this worker's tenure, if it has one
 	From     string        // of LeaseTaken: the previous owner, empty if there was none
 	Elapsed  time.Duration // of LeaseRenewed: how long the write took
+	Reason   string        // of LeaseDeleted
 	Err      error
 }
 

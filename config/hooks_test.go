@@ -72,8 +72,11 @@ func TestSlogHooks_levels(t *testing.T) {
 		"taken":       {func(h *Hooks) { h.LeaseTaken(LeaseEvent{Worker: "w", LeaseKey: "k", From: "v", Counter: 7, Token: 7}) }, `level=INFO msg="lease taken" worker=w lease=k from=v counter=7 token=7`},
 		"lost":        {func(h *Hooks) { h.LeaseLost(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3, Err: fault}) }, `level=INFO msg="lease lost" worker=w lease=k counter=7 token=3 error=boom`},
 		"released":    {func(h *Hooks) { h.LeaseReleased(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3}) }, `level=INFO msg="lease released" worker=w lease=k counter=7 token=3`},
-		"ended":       {func(h *Hooks) { h.ShardEnded(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3}) }, `level=INFO msg="shard ended" worker=w lease=k counter=7 token=3`},
-		"skipped":     {func(h *Hooks) { h.LeaseSkipped(LeaseEvent{Worker: "w", LeaseKey: "k", Err: fault}) }, `level=WARN msg="row is no lease" worker=w lease=k error=boom`},
+		"deleted": {func(h *Hooks) {
+			h.LeaseDeleted(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Reason: "all children have begun"})
+		}, `level=INFO msg="lease deleted" worker=w lease=k counter=7 reason="all children have begun"`},
+		"ended":   {func(h *Hooks) { h.ShardEnded(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3}) }, `level=INFO msg="shard ended" worker=w lease=k counter=7 token=3`},
+		"skipped": {func(h *Hooks) { h.LeaseSkipped(LeaseEvent{Worker: "w", LeaseKey: "k", Err: fault}) }, `level=WARN msg="row is no lease" worker=w lease=k error=boom`},
 		"refused": {func(h *Hooks) {
 			h.CheckpointRefused(CheckpointEvent{Worker: "w", LeaseKey: "k", SequenceNumber: "5", Err: fault})
 		}, `level=WARN msg="checkpoint refused" worker=w lease=k sequence_number=5`},

@@ -71,6 +71,9 @@ func logLeases(h *Hooks, log *slog.Logger) {
 	h.LeaseReleased = func(e LeaseEvent) {
 		log.Info("lease released", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "token", e.Token)
 	}
+	h.LeaseDeleted = func(e LeaseEvent) {
+		log.Info("lease deleted", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "reason", e.Reason)
+	}
 	h.LeaseSkipped = func(e LeaseEvent) {
 		log.Warn("row is no lease", "worker", e.Worker, "lease", e.LeaseKey, "error", e.Err)
 	}
