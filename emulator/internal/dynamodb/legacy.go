@@ -63,7 +63,7 @@ func (t legacyTest) holds(item fields) bool {
 	case "CONTAINS":
 		return v.exists() && v.contains(t.args[0])
 	}
-	return v.exists() && !v.contains(t.args[0]) // NOT_CONTAINS
+	return !v.contains(t.args[0]) // NOT_CONTAINS: true of what is not there
 }
 
 // comparators are the legacy operators with how many arguments they take; -1 is one or more.
@@ -163,7 +163,7 @@ func (p *params) checkArguments(t legacyTest) {
 		case "BEGINS_WITH":
 			ok = v.kind == kindS || v.kind == kindB
 		case "CONTAINS", "NOT_CONTAINS", "IN":
-			ok = v.kind.ordered() || t.op != "IN" && (v.kind == kindBool || v.kind == kindNull)
+			ok = v.kind.ordered()
 		}
 		if !ok {
 			p.fail(invalid("One or more parameter values were invalid: ComparisonOperator %s is not valid for %s AttributeValue type", t.op, v.kind))

@@ -134,30 +134,37 @@ func (w *write) plan(t *table) (change, *wire.Error) {
 		c.new = newRow(w.item)
 	default:
 		next, err := w.updated(c.old)
+		if err == nil {
+			err = t.fits(next, "Item size to update has exceeded the maximum allowed size")
+		}
 		if err != nil {
 			return change{}, err
 		}
-		c.new = next
-	}
-	switch {
-	case c.new.size <= maxItem:
-	case w.op == "PutItem":
-		return change{}, invalid("Item size has exceeded the maximum allowed size")
-	default:
-		return change{}, invalid("Item size to update has exceeded the maximum allowed size")
-	}
-	for _, x := range t.indexes {
-		if err := x.checkItem(c.new.attrs); err != nil {
-			return change{}, err
-		}
+		c.new = newRow(next)
 	}
 	return c, nil
+}
+
+// fits refuses an item that is too large, or that cannot stand in one of the indexes.
+func (t *table) fits(item fields, tooLarge string) *wire.Error {
+	if item.size() > maxItem {
+		return invalid("%s", tooLarge)
+	}
+	for _, x := range t.indexes {
+		if err := x.checkItem(item); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check refuses a key of the wrong form, and updates of the key.
 func (w *write) check(t *table) *wire.Error {
 	if w.op == "PutItem" {
-		return t.keys.keyIn(w.item)
+		if err := t.keys.keyIn(w.item); err != nil {
+			return err
+		}
+		return t.fits(w.item, "Item size has exceeded the maximum allowed size")
 	}
 	if err := t.keys.keyOf(w.item); err != nil {
 		return err
@@ -178,22 +185,16 @@ func (w *write) holds(item fields) bool {
 	return (w.condition == nil || w.condition.holds(item)) && w.expected.holds(item)
 }
 
-// updated is the row after an UpdateItem, which makes one if there is none.
-func (w *write) updated(old *row) (*row, *wire.Error) {
+// updated is the item after an UpdateItem, which makes one if there is none.
+func (w *write) updated(old *row) (fields, *wire.Error) {
 	item := old.item()
 	if old == nil {
 		item = w.item
 	}
-	var err *wire.Error
 	if w.update != nil {
-		item, err = w.update.update.apply(w.update, item)
-	} else {
-		item, err = applyUpdates(item, w.updates)
+		return w.update.update.apply(w.update, item)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return newRow(item), nil
+	return applyUpdates(item, w.updates)
 }
 
 // price is what a change costs.
