@@ -1,0 +1,224 @@
+// Package fleettest runs whole fleets of real workers over one emulator, inside a testing/synctest bubble, and audits what
+// they delivered. It is for tests only.
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/processor"
+)
+
+// Stream and App are the names that every fleet uses.
+const (
+	Stream = "orders"
+	App    = "orders-audit"
+)
+
+// Fleet is a stream, a lease table and the workers on them.
+type Fleet struct {
+	T        testing.TB
+	Server   *emulator.Server
+	Kinesis  *kinesis.Client
+	DynamoDB *dynamodb.Client
+	Audit    *Audit
+
+	mu      sync.Mutex
+	next    map[string]int // the next number of each key
+	workers []*Worker
+}
+
+// New makes a fleet without workers over a stream of so many shards. Whatever still runs is stopped when the test ends.
+func New(t testing.TB, shards int, opts ...emulator.Option) *Fleet {
+	t.Helper()
+	s := emulator.New(opts...)
+	if err := s.CreateStream(Stream, shards); err != nil {
+		t.Fatal(err)
+	}
+	f := &Fleet{
+		T: t, Server: s, Kinesis: kinesis.NewFromConfig(s.ClientConfig("test")), DynamoDB: dynamodb.NewFromConfig(s.ClientConfig("test")),
+		Audit: newAudit(), next: map[string]int{},
+	}
+	t.Cleanup(func() {
+		for _, w := range f.workers {
+			_ = w.Stop()
+		}
+	})
+	return f
+}
+
+// Config is the configuration that Start begins with.
+func Config(id string) config.Config {
+	c := config.Default(App, Stream)
+	c.WorkerID = id
+	return c
+}
+
+// Worker is one member of a fleet, as good as a process of its own.
+type Worker struct {
+	*shardlease.Worker
+	ID   string
+	f    *Fleet
+	stop context.CancelFunc
+	done chan struct{}
+	err  error
+	cut  func()
+}
+
+// Start starts a worker with the fleet's usual processor, which hands every record to the audit and checkpoints each batch.
+func (f *Fleet) Start(id string, change ...func(*config.Config)) *Worker {
+	f.T.Helper()
+	return f.StartWith(id, f.Audit.Processor(id), change...)
+}
+
+// StartWith starts a worker with another processor.
+func (f *Fleet) StartWith(id string, p processor.Factory, change ...func(*config.Config)) *Worker {
+	f.T.Helper()
+	cfg := Config(id)
+	for _, c := range change {
+		c(&cfg)
+	}
+	w, err := shardlease.New(cfg, f.Server.ClientConfig(id), p)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(f.T.Context()))
+	m := &Worker{Worker: w, ID: id, f: f, stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(m.done)
+		m.err = w.Run(ctx)
+	}()
+	f.mu.Lock()
+	f.workers = append(f.workers, m)
+	f.mu.Unlock()
+	return m
+}
+
+// Stop stops the worker gracefully and returns Run's error.
+func (w *Worker) Stop() error {
+	w.stop()
+	return w.Wait()
+}
+
+// Wait waits for the end of Run and returns its error.
+func (w *Worker) Wait() error {
+	<-w.done
+	return w.err
+}
+
+// Kill makes the worker behave as a killed process does: nothing it sends arrives any more, and nothing it is given counts.
+// What is left of it ends with the test.
+func (w *Worker) Kill() {
+	w.f.Audit.kill(w.ID)
+	w.f.Server.Inject(emulator.Rule{Client: w.ID, Effect: emulator.Refuse()})
+	w.stop()
+}
+
+// CutOff keeps what the worker sends from arriving, and Reconnect ends that; the worker itself goes on.
+func (w *Worker) CutOff() {
+	w.cut = w.f.Server.Inject(emulator.Rule{Client: w.ID, Effect: emulator.Freeze()})
+}
+
+// Reconnect ends CutOff.
+func (w *Worker) Reconnect() { w.cut() }
+
+// Put puts n records, spread over the keys, each with the next number of its key.
+func (f *Fleet) Put(n, keys int) {
+	f.T.Helper()
+	for n > 0 {
+		batch := make([]types.PutRecordsRequestEntry, 0, min(n, 500))
+		for range min(n, 500) {
+			key := "key" + strconv.Itoa(n%keys)
+			batch = append(batch, types.PutRecordsRequestEntry{
+				PartitionKey: &key, Data: fmt.Appendf(nil, "%s:%d", key, f.next[key]),
+			})
+			f.next[key]++
+			n--
+		}
+		stream := Stream
+		out, err := f.Kinesis.PutRecords(f.T.Context(), &kinesis.PutRecordsInput{StreamName: &stream, Records: batch})
+		if err != nil || *out.FailedRecordCount != 0 {
+			f.T.Fatalf("put records: %v, %v", out, err)
+		}
+	}
+}
+
+// Produced is the number of records put so far.
+func (f *Fleet) Produced() int {
+	n := 0
+	for _, k := range f.next {
+		n += k
+	}
+	return n
+}
+
+// Check fails the test unless everything put was delivered, each key in order. It returns how many deliveries were
+// duplicates.
+func (f *Fleet) Check() (duplicates int) {
+	f.T.Helper()
+	a := f.Audit
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, fault := range a.faults {
+		f.T.Error(fault)
+	}
+	var lost []string
+	for key, n := range f.next {
+		for i := range n {
+			if !a.seen[record{key, i}] {
+				lost = append(lost, fmt.Sprint(key, ":", i))
+			}
+		}
+	}
+	if len(lost) > 0 {
+		f.T.Errorf("lost %d of %d records: %s …", len(lost), f.Produced(), strings.Join(lost[:min(10, len(lost))], " "))
+	}
+	return a.duplicates
+}
+
+// WaitDelivered waits in virtual time, at most for d, until everything put was delivered, and returns how long it took.
+func (f *Fleet) WaitDelivered(d time.Duration) time.Duration {
+	f.T.Helper()
+	began := time.Now()
+	for f.Audit.Distinct() < f.Produced() {
+		if time.Since(began) >= d {
+			f.T.Errorf("after %v only %d of %d records were delivered", d, f.Audit.Distinct(), f.Produced())
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// Open returns the ids of the stream's open shards.
+func (f *Fleet) Open() []string {
+	f.T.Helper()
+	var ids []string
+	stream := Stream
+	in := &kinesis.ListShardsInput{StreamName: &stream, ShardFilter: &types.ShardFilter{Type: types.ShardFilterTypeAtLatest}}
+	for {
+		out, err := f.Kinesis.ListShards(f.T.Context(), in)
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		for _, s := range out.Shards {
+			ids = append(ids, *s.ShardId)
+		}
+		if out.NextToken == nil {
+			return ids
+		}
+		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
+	}
+}
