@@ -168,7 +168,10 @@ func (p *planner) mine(i int) uint64 { return mix(p.draw.workers[p.me] ^ p.draw.
 
 // share is the moves of a worker that others can see.
 func (p *planner) share() {
-	room := p.moves.Target - p.moves.Held
+	room := len(p.fleet.Leases)
+	if limit := p.cfg.MaxLeasesForWorker; limit > 0 {
+		room = limit - p.moves.Held
+	}
 	orphans := false // leases of dead owners that somebody is to take
 	var stale, free, ask []int
 	for i, l := range p.fleet.Leases {

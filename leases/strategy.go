@@ -52,70 +52,90 @@ type LeaseCount struct{}
 
 // Assign implements [AssignmentStrategy].
 func (LeaseCount) Assign(f Fleet) []int {
-	target := make([]int, len(f.Leases))
-	count := make([]int, len(f.Workers))
-	// A child counts as its parent's owner's until balance says otherwise: that worker starts it at once, the others would
-	// notice it at their next look.
-	near := slices.Clone(target)
+	c := counting{
+		fleet: f, draw: newDraw(f),
+		target: make([]int, len(f.Leases)), count: make([]int, len(f.Workers)), room: make([]int, len(f.Workers)),
+	}
 	for i, l := range f.Leases {
-		target[i] = l.Holder
-		if near[i] = l.Holder; l.Holder < 0 && l.Near != l.Former {
-			near[i] = l.Near
-		}
-		if near[i] >= 0 {
-			count[near[i]]++
+		if c.target[i] = c.stays(l); c.target[i] >= 0 {
+			c.count[c.target[i]]++
 		}
 	}
-	quota := quotas(len(f.Leases), f.Workers, count)
-	room := make([]int, len(f.Workers))
-	for w := range room {
-		room[w] = quota[w] - count[w]
+	for w, quota := range quotas(len(f.Leases), f.Workers, c.count) {
+		c.room[w] = quota - c.count[w]
 	}
-	draw := newDraw(f)
-	for i, l := range f.Leases {
-		switch w := near[i]; {
-		case w < 0 || l.Holder >= 0:
-		case room[w] < 0:
-			room[w]++
-			count[w]--
-		default:
-			target[i] = w
+	for i, l := range f.Leases { // children that their parent's owner has no room for
+		if w := c.target[i]; l.Holder < 0 && w >= 0 && c.room[w] < 0 {
+			c.move(i, -1)
 		}
 	}
+	// Before the next step, which may give a worker more than its quota if nobody else can take it.
+	surplus := make([]int, len(f.Workers))
+	for w := range surplus {
+		surplus[w] = max(0, -c.room[w])
+	}
+	c.spread()
+	c.shed(surplus)
+	return c.target
+}
 
-	// What nobody holds goes to those below their quota: what nobody reads first, then in an order that is no worker's.
-	loose := f.indices(func(i int, _ FleetLease) bool { return target[i] < 0 })
+// counting is one run of LeaseCount.
+type counting struct {
+	fleet  Fleet
+	draw   draw
+	target []int // by lease
+	count  []int // by worker
+	room   []int // by worker: its quota less its count
+}
+
+// stays is the worker that has a lease before anything is moved. A child counts as its parent's owner's until balance says
+// otherwise: that worker starts it at once, the others would notice it at their next look.
+func (c *counting) stays(l FleetLease) int {
+	if l.Holder < 0 && l.Near >= 0 && l.Near != l.Former && c.fleet.Workers[l.Near].Go {
+		return l.Near
+	}
+	return l.Holder
+}
+
+// move changes a lease's target; a negative one leaves it to nobody.
+func (c *counting) move(lease, to int) {
+	if from := c.target[lease]; from >= 0 {
+		c.count[from]--
+		c.room[from]++
+	}
+	if c.target[lease] = to; to >= 0 {
+		c.count[to]++
+		c.room[to]--
+	}
+}
+
+// spread gives what nobody holds to those below their quota: what nobody reads first, then in an order that is no worker's.
+func (c *counting) spread() {
+	loose := c.fleet.indices(func(i int, _ FleetLease) bool { return c.target[i] < 0 })
 	slices.SortFunc(loose, func(a, b int) int {
-		if x := -compareBool(f.Leases[a].Unread, f.Leases[b].Unread); x != 0 {
-			return x
-		}
-		return draw.order(a, b)
+		return cmp.Or(-compareBool(c.fleet.Leases[a].Unread, c.fleet.Leases[b].Unread), c.draw.order(a, b))
 	})
 	for _, i := range loose {
-		w := draw.taker(i, room, count)
-		target[i] = w
-		if w >= 0 {
-			room[w]--
-			count[w]++
-		}
+		c.move(i, c.draw.taker(i, c.room, c.count))
 	}
-	// Then what an owner has above its quota. Leases of a hand-off stay, and count.
-	held := f.indices(func(_ int, l FleetLease) bool { return l.Holder >= 0 && !l.Fixed && room[l.Holder] < 0 })
-	slices.SortFunc(held, draw.order)
+}
+
+// shed gives what an owner has above its quota to those below theirs. Leases of a hand-off stay, and count.
+func (c *counting) shed(surplus []int) {
+	held := c.fleet.indices(func(_ int, l FleetLease) bool { return l.Holder >= 0 && !l.Fixed && surplus[l.Holder] > 0 })
+	slices.SortFunc(held, c.draw.order)
 	for _, i := range held {
-		from := f.Leases[i].Holder
-		if room[from] >= 0 {
+		from := c.fleet.Leases[i].Holder
+		if surplus[from] == 0 {
 			continue
 		}
-		w := draw.best(i, func(w int) bool { return room[w] > 0 })
+		w := c.draw.best(i, func(w int) bool { return c.room[w] > 0 })
 		if w < 0 {
-			break
+			return
 		}
-		target[i] = w
-		room[from]++
-		room[w]--
+		c.move(i, w)
+		surplus[from]--
 	}
-	return target
 }
 
 func (f Fleet) indices(keep func(int, FleetLease) bool) []int {

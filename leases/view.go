@@ -180,12 +180,14 @@ func (v View) At(now time.Time) View {
 // it did, replicas that disagree would start a dead owner's time again and again. If it persists for a failover time, the
 // row was deleted and made anew.
 func (v View) Look(rows []Lease, at time.Time) View {
-	sorted := slices.Clone(rows)
-	slices.SortFunc(sorted, func(a, b Lease) int { return strings.Compare(a.Key, b.Key) })
+	sorted := make([]*Lease, len(rows))
+	for i := range rows {
+		sorted[i] = &rows[i]
+	}
+	slices.SortFunc(sorted, func(a, b *Lease) int { return strings.Compare(a.Key, b.Key) })
 	next := make([]*Sighting, 0, len(sorted))
 	old := v.rows
-	for i := range sorted {
-		l := sorted[i]
+	for _, l := range sorted {
 		for len(old) > 0 && old[0].Lease.Key < l.Key {
 			old = old[1:]
 		}
@@ -193,7 +195,7 @@ func (v View) Look(rows []Lease, at time.Time) View {
 		if len(old) > 0 && old[0].Lease.Key == l.Key {
 			before = old[0]
 		}
-		next = append(next, v.sight(before, l, at, false))
+		next = append(next, v.sight(before, *l, at, false))
 	}
 	v.rows = next
 	return v.At(later(v.now, at)).lookAround()
