@@ -1,0 +1,432 @@
+package shardlease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardlease/shardlease"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
+)
+
+func TestNew_reportsEveryFaultAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default("app", "")
+	cfg.LeaseManagement.FailoverTime = 10 * time.Second
+	cfg.LeaseManagement.RenewInterval = 4 * time.Second
+	cfg.Retrieval.MaxRecords = 20_000
+	_, err := shardlease.New(cfg, emulator.New().AWSConfig(), processor.Each(nil))
+	if err == nil {
+		t.Fatal("New took a configuration with three faults")
+	}
+	for _, want := range []string{"StreamName", "LeaseManagement.RenewInterval is 4s", "Retrieval.MaxRecords is 20000"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestNew_refusesANilFactoryAndAMissingRegion(t *testing.T) {
+	t.Parallel()
+	_, err := shardlease.New(config.Default("app", "orders"), aws.Config{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "Factory is nil") || !strings.Contains(err.Error(), "no Region") {
+		t.Errorf("New(…, aws.Config{}, nil) = %v, want an error that names both faults", err)
+	}
+}
+
+func makeTable(t *testing.T, f *fleettest.Fleet, key string) {
+	t.Helper()
+	table := fleettest.App
+	if _, err := f.DynamoDB.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: &table, BillingMode: ddbtypes.BillingModePayPerRequest,
+		KeySchema:            []ddbtypes.KeySchemaElement{{AttributeName: &key, KeyType: ddbtypes.KeyTypeHash}},
+		AttributeDefinitions: []ddbtypes.AttributeDefinition{{AttributeName: &key, AttributeType: ddbtypes.ScalarAttributeTypeS}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRun_endsWithAnErrorThatSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	stream, table := fleettest.Stream, fleettest.App
+	cases := map[string]struct {
+		spoil  func(t *testing.T, f *fleettest.Fleet)
+		change func(*config.Config)
+		want   []string
+	}{
+		"no such stream": {
+			change: func(c *config.Config) { c.StreamName = "typo" },
+			want:   []string{`"typo"`, "not found"},
+		},
+		"stream is being deleted": {
+			spoil: func(t *testing.T, f *fleettest.Fleet) {
+				makeTable(t, f, "leaseKey")
+				time.Sleep(2 * time.Minute)
+				if _, err := f.Kinesis.DeleteStream(t.Context(), &kinesis.DeleteStreamInput{StreamName: &stream}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: []string{`"orders"`, "delet"},
+		},
+		"table with another key": {
+			spoil: func(t *testing.T, f *fleettest.Fleet) {
+				makeTable(t, f, "id")
+			},
+			want: []string{"orders-audit", "leaseKey", "id"},
+		},
+		"table is missing and may not be created": {
+			change: func(c *config.Config) { c.LeaseManagement.CreateTable = false },
+			want:   []string{"orders-audit", "CreateTable"},
+		},
+		"no permission for the table": {
+			spoil: func(_ *testing.T, f *fleettest.Fleet) {
+				f.Server.Inject(emulator.Rule{Operation: "DescribeTable", Effect: emulator.Fail(400, "AccessDeniedException", "User is not authorized")})
+			},
+			want: []string{"orders-audit", "dynamodb:DescribeTable"},
+		},
+		"no permission for the stream": {
+			spoil: func(_ *testing.T, f *fleettest.Fleet) {
+				f.Server.Inject(emulator.Rule{Operation: "ListShards", Effect: emulator.Fail(400, "AccessDeniedException", "User is not authorized")})
+			},
+			want: []string{"orders", "kinesis:ListShards"},
+		},
+		"table in KCL 3.x mode": {
+			spoil: func(t *testing.T, f *fleettest.Fleet) {
+				w := f.Start("maker")
+				<-w.Ready()
+				if err := w.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]ddbtypes.AttributeValue{
+					"leaseKey":   &ddbtypes.AttributeValueMemberS{Value: "Migration3.0"},
+					"entityType": &ddbtypes.AttributeValueMemberS{Value: "CLIENT_VERSION_MIGRATION"},
+					"cv":         &ddbtypes.AttributeValueMemberS{Value: "CLIENT_VERSION_3X"},
+				}}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: []string{"orders-audit", "3.x"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.New(t, 2, emulator.WithControlDelay(time.Minute))
+				time.Sleep(2 * time.Minute)
+				if c.spoil != nil {
+					c.spoil(t, f)
+				}
+				if c.change == nil {
+					c.change = func(*config.Config) {}
+				}
+				err := f.Start("w", c.change).Wait()
+				if err == nil {
+					t.Fatal("Run returned nil")
+				}
+				for _, want := range c.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("Run returned an error without %q:\n%v", want, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestRun_goesOnForEverWhileTheTableIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		f.Put(100, 10)
+		back := f.Server.Inject(emulator.Rule{Service: "dynamodb", Effect: emulator.Refuse()})
+		w := f.Start("w")
+		time.Sleep(time.Hour)
+		select {
+		case <-w.Ready():
+			t.Error("ready without a table")
+		default:
+		}
+		back()
+		f.WaitDelivered(10 * time.Second)
+		f.Check()
+	})
+}
+
+func TestRun_secondCallIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1)
+		w := f.Start("w")
+		<-w.Ready()
+		if err := w.Run(t.Context()); !errors.Is(err, shardlease.ErrAlreadyRun) {
+			t.Errorf("second Run returned %v, want ErrAlreadyRun", err)
+		}
+	})
+}
+
+func TestShutdown_worksBeforeRunAndTwiceAndDuringTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		idle, err := shardlease.New(fleettest.Config("idle"), f.Server.ClientConfig("idle"), f.Audit.Processor("idle"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := idle.Shutdown(t.Context()); err != nil {
+				t.Errorf("Shutdown before Run: %v", err)
+			}
+		}
+		if err := idle.Run(t.Context()); err != nil {
+			t.Errorf("Run after Shutdown: %v, want nil", err)
+		}
+
+		down := f.Server.Inject(emulator.Rule{Client: "starting", Effect: emulator.Freeze()})
+		starting := f.Start("starting")
+		synctest.Wait()
+		if err := starting.Shutdown(t.Context()); err != nil {
+			t.Errorf("Shutdown during the start: %v", err)
+		}
+		if err := starting.Wait(); err != nil {
+			t.Errorf("Run that was shut down while it started: %v", err)
+		}
+		down()
+
+		running := f.Start("running")
+		<-running.Ready()
+		for range 2 {
+			if err := running.Shutdown(t.Context()); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+		}
+		if n := len(running.Assignments()); n != 0 {
+			t.Errorf("%d assignments after Shutdown, want 0", n)
+		}
+	})
+}
+
+func TestShutdown_releasesEveryLeaseSoThatOthersNeedNotWaitForThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 8)
+		a := f.Start("a")
+		f.Put(100, 20)
+		f.WaitDelivered(5 * time.Second)
+		if err := a.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		f.Put(100, 20)
+		f.Start("b")
+		if took := f.WaitDelivered(10 * time.Second); took > time.Second {
+			t.Errorf("released leases were read after %v, want 1s", took)
+		}
+		if d := f.Check(); d != 0 {
+			t.Errorf("%d duplicates, want 0", d)
+		}
+	})
+}
+
+// stuck is a processor whose ProcessRecords returns only when it is let go, whatever its context says.
+type stuck struct {
+	processor.Base
+	release   chan struct{}
+	cancelled *atomic.Int64 // contexts seen to end, as a count
+}
+
+func (s *stuck) ProcessRecords(ctx context.Context, _ processor.ProcessRecordsInput) error {
+	<-ctx.Done()
+	s.cancelled.Add(1)
+	<-s.release
+	return context.Cause(ctx)
+}
+
+func TestRun_namesAProcessorThatDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1)
+		f.Put(10, 1)
+		release := make(chan struct{})
+		var cancelled atomic.Int64
+		w := f.StartWith("w", func(processor.Shard) processor.RecordProcessor { return &stuck{release: release, cancelled: &cancelled} })
+		<-w.Ready()
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		err := w.Stop()
+		if err == nil || !strings.Contains(err.Error(), "shardId-000000000000") || !strings.Contains(err.Error(), "ProcessRecords") {
+			t.Errorf("Run returned %v, want an error that names shard and method", err)
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("Run returned after %v, want less than 30s", took)
+		}
+		if n := cancelled.Load(); n != 1 {
+			t.Errorf("the processor saw %d contexts end, want 1", n)
+		}
+		close(release)
+	})
+}
+
+func TestRun_cancelsAProcessorThatNeverReturnsWhenItsLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1)
+		f.Put(10, 1)
+		release := make(chan struct{})
+		var cancelled atomic.Int64
+		old := f.StartWith("old", func(processor.Shard) processor.RecordProcessor { return &stuck{release: release, cancelled: &cancelled} })
+		<-old.Ready()
+		time.Sleep(5 * time.Second)
+		if cancelled.Load() != 0 {
+			t.Fatal("the context ended while the lease was held")
+		}
+		old.CutOff()
+		began := time.Now()
+		for cancelled.Load() == 0 && time.Since(began) < time.Minute {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the context ended %v after the worker was cut off, want before its lease of 10s is over", took)
+		}
+		f.Start("new")
+		f.WaitDelivered(15 * time.Second)
+		close(release)
+		old.Reconnect()
+		time.Sleep(20 * time.Second)
+		f.Check()
+	})
+}
+
+func TestRun_retriesAProcessorThatFailsAndOneThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		f.Put(100, 10)
+		var failures atomic.Int64
+		var panics, retries atomic.Int64
+		inner := f.Audit.Processor("w")
+		w := f.StartWith("w", func(s processor.Shard) processor.RecordProcessor {
+			return &flaky{RecordProcessor: inner(s), failures: &failures}
+		}, func(c *config.Config) {
+			c.Hooks = &config.Hooks{
+				Panicked: func(config.PanicEvent) { panics.Add(1) },
+				Retried:  func(config.RetryEvent) { retries.Add(1) },
+			}
+		})
+		f.WaitDelivered(time.Minute)
+		if panics.Load() == 0 || retries.Load() < panics.Load() {
+			t.Errorf("%d panics and %d retries were reported, want some of both", panics.Load(), retries.Load())
+		}
+		if err := w.Stop(); err != nil {
+			t.Errorf("Run returned %v after failures that were mended, want nil", err)
+		}
+		f.Check()
+	})
+}
+
+// flaky fails and panics in turn before it does its work.
+type flaky struct {
+	processor.RecordProcessor
+	failures *atomic.Int64
+}
+
+func (p *flaky) ProcessRecords(ctx context.Context, in processor.ProcessRecordsInput) error {
+	switch n := p.failures.Add(1); {
+	case n%3 == 1:
+		return fmt.Errorf("failure %d", n)
+	case n%3 == 2:
+		panic(fmt.Sprint("panic ", n))
+	}
+	return p.RecordProcessor.ProcessRecords(ctx, in)
+}
+
+func TestRun_endsWhenAnotherProcessUsesItsWorkerID(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 4)
+		f.Put(100, 10)
+		older := f.Start("same")
+		<-older.Ready()
+		time.Sleep(10 * time.Second)
+		newer := f.Start("same")
+		err := older.Wait()
+		if err == nil || !strings.Contains(err.Error(), `"same"`) {
+			t.Errorf("the older Run returned %v, want an error that names the worker id", err)
+		}
+		f.Put(100, 10)
+		f.WaitDelivered(10 * time.Second)
+		if n := len(newer.Assignments()); n != 4 {
+			t.Errorf("the newer process holds %d leases, want all 4", n)
+		}
+		f.Check()
+	})
+}
+
+func TestRun_isNotStoppedByRowsThatAreNoLeases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		w := f.Start("first")
+		<-w.Ready()
+		if err := w.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		table := fleettest.App
+		s := func(v string) ddbtypes.AttributeValue { return &ddbtypes.AttributeValueMemberS{Value: v} }
+		n := func(v string) ddbtypes.AttributeValue { return &ddbtypes.AttributeValueMemberN{Value: v} }
+		good := func(key string, change map[string]ddbtypes.AttributeValue) map[string]ddbtypes.AttributeValue {
+			item := map[string]ddbtypes.AttributeValue{
+				"leaseKey": s(key), "leaseCounter": n("3"), "ownerSwitchesSinceCheckpoint": n("0"),
+				"checkpoint": s("TRIM_HORIZON"), "checkpointSubSequenceNumber": n("0"),
+			}
+			for k, v := range change {
+				if v == nil {
+					delete(item, k)
+				} else {
+					item[k] = v
+				}
+			}
+			return item
+		}
+		for _, item := range []map[string]ddbtypes.AttributeValue{
+			good("no-counter", map[string]ddbtypes.AttributeValue{"leaseCounter": nil}),
+			good("list", map[string]ddbtypes.AttributeValue{"parentShardId": &ddbtypes.AttributeValueMemberL{Value: []ddbtypes.AttributeValue{s("x")}}}),
+			good("range", map[string]ddbtypes.AttributeValue{"startingHashKey": s("20"), "endingHashKey": s("10")}),
+			good("checkpoint", map[string]ddbtypes.AttributeValue{"checkpoint": s("12x")}),
+			{"leaseKey": s("w1"), "entityType": s("WORKER_METRIC_STATS"), "lut": n("1")},
+			{"leaseKey": s("what"), "entityType": s("SOMETHING_NEW")},
+		} {
+			if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		skipped := map[string]int{}
+		f.Put(100, 10)
+		f.Start("second", func(c *config.Config) {
+			c.Hooks = &config.Hooks{LeaseSkipped: func(e config.LeaseEvent) { skipped[e.LeaseKey]++ }}
+		})
+		f.WaitDelivered(5 * time.Second)
+		time.Sleep(time.Minute)
+		for _, key := range []string{"no-counter", "list", "range", "checkpoint", "what"} {
+			if skipped[key] != 1 {
+				t.Errorf("row %s was reported %d times in a minute, want once", key, skipped[key])
+			}
+		}
+		if skipped["w1"] != 0 {
+			t.Error("the metrics row of a Java worker was reported, want silence")
+		}
+		f.Check()
+	})
+}
