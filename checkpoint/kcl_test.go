@@ -105,8 +105,12 @@ func TestKCL_C1toC7_theWindow(t *testing.T) {
 				t.Errorf("C2 wrote %d times", b.store.calls)
 			}
 			accepted(at("127"), at("127")) // C3
-			for _, p := range []ExtendedSequenceNumber{at("2"), at("13"), at("9000"), at("6789"), {}, at("bogus"),
-				sub("127", -1), ShardEnd, TrimHorizon, Latest, AtTimestamp} { // C4
+			for _, p := range []ExtendedSequenceNumber{
+				at("2"), at("13"), at("9000"), at("6789"),
+				{},
+				at("bogus"),
+				sub("127", -1), ShardEnd, TrimHorizon, Latest, AtTimestamp,
+			} { // C4
 				refused(p, "127")
 			}
 			accepted(at("5019"), at("5019")) // C5
@@ -191,9 +195,23 @@ var plans = map[string][]step{
 	"LATEST cp": {{"LATEST", "cp"}, {"SHARD_END", "cp"}},
 	"LATEST":    {{"LATEST", ""}, {"SHARD_END", "cp"}},
 	"few":       {{"TRIM_HORIZON", ""}, {"1", ""}, {"2", "cp"}, {"3", ""}, {"4", "seq"}, {"SHARD_END", "cp"}},
-	"many": {{"LATEST", "cp"}, {"30", ""}, {"332", "seq"}, {"349", ""}, {"4332", "cp"}, {"4338", ""}, {"5349", "seq"},
-		{"5358", ""}, {"64332", "cp"}, {"64338", "cp"}, {"65358", "seq"}, {"764338", "seq"}, {"765349", "cp"}, {"765358", ""},
-		{"SHARD_END", "cp"}},
+	"many": {
+		{"LATEST", "cp"},
+		{"30", ""},
+		{"332", "seq"},
+		{"349", ""},
+		{"4332", "cp"},
+		{"4338", ""},
+		{"5349", "seq"},
+		{"5358", ""},
+		{"64332", "cp"},
+		{"64338", "cp"},
+		{"65358", "seq"},
+		{"764338", "seq"},
+		{"765349", "cp"},
+		{"765358", ""},
+		{"SHARD_END", "cp"},
+	},
 }
 
 func TestKCL_C11_mixedPlans(t *testing.T) {

@@ -71,8 +71,10 @@ func TestComplete_derivesFromFailoverTime(t *testing.T) {
 func TestComplete_twiceChangesNothingAndLeavesTheOriginal(t *testing.T) {
 	t.Parallel()
 	same := cmp.Options{cmp.AllowUnexported(InitialPosition{}), cmpopts.IgnoreFields(Config{}, "Logger")}
-	for _, c := range []Config{{}, Default("app", "s"), {StreamARN: "arn:aws:kinesis:eu-west-1:123456789012:stream/s",
-		LeaseManagement: LeaseManagementConfig{FailoverTime: -time.Second, BillingMode: Provisioned, ReadCapacity: 7}}} {
+	for _, c := range []Config{{}, Default("app", "s"), {
+		StreamARN:       "arn:aws:kinesis:eu-west-1:123456789012:stream/s",
+		LeaseManagement: LeaseManagementConfig{FailoverTime: -time.Second, BillingMode: Provisioned, ReadCapacity: 7},
+	}} {
 		before, once := c, c.Complete()
 		if diff := cmp.Diff(before, c, same); diff != "" {
 			t.Errorf("the original changed:\n%s", diff)

@@ -1,4 +1,3 @@
-//nolint:sloglint // events carry no context: they are told after the fact
 package config
 
 import "log/slog"

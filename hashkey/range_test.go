@@ -34,12 +34,16 @@ func TestParseRange_namesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ start, end, want string }{
 		{"5", "4", "start of range is 5, want at most its end 4"},
-		{"340282366920938463463374607431768211455", "0",
-			"start of range is 340282366920938463463374607431768211455, want at most its end 0"},
+		{
+			"340282366920938463463374607431768211455", "0",
+			"start of range is 340282366920938463463374607431768211455, want at most its end 0",
+		},
 		{"", "4", `start of range: hash key is "", want decimal digits`},
 		{"0", "four", `end of range: hash key is "four", want decimal digits`},
-		{"0", "340282366920938463463374607431768211456",
-			`end of range: hash key is "340282366920938463463374607431768211456", want at most 340282366920938463463374607431768211455`},
+		{
+			"0", "340282366920938463463374607431768211456",
+			`end of range: hash key is "340282366920938463463374607431768211456", want at most 340282366920938463463374607431768211455`,
+		},
 	} {
 		r, err := ParseRange(c.start, c.end)
 		if err == nil || err.Error() != c.want {
