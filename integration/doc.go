@@ -1,0 +1,2 @@
+// Package integration runs workers against things that are not in this process: other processes, foreign servers.
+package integration
