@@ -59,11 +59,11 @@ const (
 func Delay(d time.Duration) Effect { return Effect{kind: delayEffect, delay: d} }
 
 // DelayReply makes the reply wait for d after the service has done what was asked. A client that gives up meanwhile does
-// not know that it was done.
+// not know that it was done. Subscriptions are not delayed.
 func DelayReply(d time.Duration) Effect { return Effect{kind: delayReplyEffect, delay: d} }
 
-// Freeze makes the request wait, before the service sees it, until its rule is removed; then it goes on. With
-// Rule.Client it is a client cut off from the world that comes back.
+// Freeze makes a request that arrives wait, before the service sees it, until its rule is removed; then it goes on. With
+// Rule.Client it is a client cut off from the world that comes back. Subscriptions that are open go on.
 func Freeze() Effect { return Effect{kind: freezeEffect} }
 
 // Throttle answers with the throttling error of the service and operation (ProvisionedThroughputExceededException, or
@@ -82,7 +82,7 @@ func Refuse() Effect { return Effect{kind: refuseEffect} }
 func DropReply() Effect { return Effect{kind: dropEffect} }
 
 // CutBody does what was asked and breaks the connection after n bytes of the answer's body; a shorter answer goes
-// through whole.
+// through whole. The SDK (smithy-go 1.28.9) takes an event stream that is cut within an event for one that ended well.
 func CutBody(n int) Effect { return Effect{kind: cutEffect, bytes: max(0, n)} }
 
 type faults struct {

@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -169,10 +168,7 @@ func (s *Server) apply(key CountKey, service backend, resp *response, r *http.Re
 	in := r.WithContext(wire.WithUsage(r.Context(), used))
 	in.Body, in.ContentLength = wire.NewBody(body), int64(len(body))
 	service.handler.ServeHTTP(resp, in)
-	if resp.streaming {
-		return context.Cause(r.Context()) // a stream that the client left has ended for both sides
-	}
-	if delay > 0 {
+	if delay > 0 && !resp.streaming {
 		return wait(r.Context(), delay, nil)
 	}
 	return nil

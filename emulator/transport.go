@@ -211,10 +211,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 		select {
 		case chunk, ok := <-b.x.pipe:
 			if !ok {
-				if b.x.broken != nil {
-					return 0, b.x.broken
-				}
-				return 0, io.EOF
+				return 0, b.end()
 			}
 			b.rest = chunk
 		case <-b.x.gone.Done():
@@ -224,6 +221,17 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
+}
+
+// end tells how a stream ended whose handler is done.
+func (b *streamBody) end() error {
+	if b.x.gone.Err() != nil { // the client made the handler end
+		return context.Cause(b.x.gone)
+	}
+	if b.x.broken != nil {
+		return b.x.broken
+	}
+	return io.EOF
 }
 
 // Close ends the handler and waits for it.

@@ -12,7 +12,7 @@ const (
 	shardPutBytes   = 1 << 20
 	shardGetCalls   = 5
 	shardGetBytes   = 2 << 20
-	// maxPageBytes is what one GetRecords gives, and what a shard that rested may give at once.
+	// maxPageBytes is what one GetRecords gives. A shard saves up one second, so such a page stops its readers for 4 s.
 	maxPageBytes = 10 << 20
 )
 
@@ -29,7 +29,7 @@ func (k *Service) allow(name string, rate, burst, cost float64) bool {
 		return true
 	}
 	b := k.bucket(name, rate, burst)
-	if b.tokens < cost || b.tokens <= 0 {
+	if b.tokens < cost {
 		return false
 	}
 	b.tokens -= cost
@@ -92,7 +92,7 @@ func (k *Service) admitGet(x *shard) bool {
 		return true
 	}
 	name := x.stream.arn + x.id
-	return k.allow("get bytes "+name, shardGetBytes, maxPageBytes, 0) && k.allow("get calls "+name, shardGetCalls, shardGetCalls, 1)
+	return k.allow("get bytes "+name, shardGetBytes, shardGetBytes, 1) && k.allow("get calls "+name, shardGetCalls, shardGetCalls, 1)
 }
 
 func (k *Service) chargeGet(x *shard, records []record) {
@@ -103,5 +103,5 @@ func (k *Service) chargeGet(x *shard, records []record) {
 	for i := range records {
 		size += records[i].size()
 	}
-	k.spend("get bytes "+x.stream.arn+x.id, shardGetBytes, maxPageBytes, float64(size))
+	k.spend("get bytes "+x.stream.arn+x.id, shardGetBytes, shardGetBytes, float64(size))
 }

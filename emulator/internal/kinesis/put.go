@@ -39,9 +39,6 @@ type putRecordsInput struct {
 // DecodeJSON implements wire.JSONDecoder.
 func (in *putRecordsInput) DecodeJSON(s *wire.Scanner) error {
 	return s.Object(func(name []byte) error {
-		if s.Null() {
-			return nil
-		}
 		switch string(name) {
 		case "StreamName":
 			return text(s, &in.StreamName)
@@ -50,6 +47,9 @@ func (in *putRecordsInput) DecodeJSON(s *wire.Scanner) error {
 		case "StreamId":
 			return text(s, &in.StreamId)
 		case "Records":
+			if s.Null() {
+				return nil
+			}
 			in.Records = make([]putEntry, 0, maxPutRecords)
 			return s.Array(func() error {
 				in.Records = append(in.Records, putEntry{})
@@ -65,11 +65,11 @@ func (in *putRecordsInput) DecodeJSON(s *wire.Scanner) error {
 }
 
 func (e *putEntry) member(s *wire.Scanner, name []byte) error {
-	if s.Null() {
-		return nil
-	}
 	switch string(name) {
 	case "Data":
+		if s.Null() {
+			return nil
+		}
 		encoded, err := s.String()
 		if err != nil {
 			return err
@@ -90,6 +90,9 @@ func (e *putEntry) member(s *wire.Scanner, name []byte) error {
 }
 
 func text(s *wire.Scanner, to *string) error {
+	if s.Null() {
+		return nil
+	}
 	raw, err := s.String()
 	*to = string(raw)
 	return err
