@@ -151,9 +151,9 @@ func (w *world) putBytes(shards, n, size int) {
 // shard whose processor works must go on.
 func TestPolling_keepsToItsBudgetAndStarvesNobody(t *testing.T) {
 	bubble(t, 9, func(ctx context.Context, w *world) {
-		const total = 16 << 20
+		const total = 4 << 20
 		w.cfg.ByteBudget = total
-		w.putBytes(9, 600, 10_000) // 6 MB a shard
+		w.putBytes(9, 600, 2500) // 1.5 MB a shard
 		p := w.polling()
 		var peak int64
 		look := func() {
@@ -201,8 +201,8 @@ func TestPolling_keepsToItsBudgetAndStarvesNobody(t *testing.T) {
 // Shards that all have much to read get about the same.
 func TestPolling_sharesItsBudgetEvenly(t *testing.T) {
 	bubble(t, 6, func(ctx context.Context, w *world) {
-		w.cfg.ByteBudget, w.cfg.MaxPendingBatches = 12<<20, 100
-		w.putBytes(6, 1000, 10_000) // 10 MB a shard
+		w.cfg.ByteBudget, w.cfg.MaxPendingBatches = 3<<20, 100
+		w.putBytes(6, 2000, 1000) // 2 MB a shard
 		p := w.polling()
 		sources := make([]*source, 6)
 		for i := range sources {

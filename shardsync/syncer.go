@@ -60,8 +60,9 @@ func NewHierarchicalShardSyncer(t leaseTable, d ShardDetector, opts SyncerOption
 // calls it once, when it starts, and may take leases meanwhile. If the table's leases cover the ring of hash keys, Sync
 // lists no shards.
 //
-// Of several workers that find the same rows missing one creates them: whoever loses the race for the first row waits for
-// the others to appear, and goes on by itself only when none has appeared for a FailoverTime.
+// Of several workers that start on an empty table one creates the rows: whoever loses the race for the first row, or finds
+// a table that lacks some, waits for them to appear, and goes on by itself only when none has appeared for a FailoverTime
+// (and a part of another, so that not all do so at once).
 //
 // The result is also given to Hooks.Synced. An error for which errors.As finds a *[PermanentError] or a
 // *[leases.PermanentError] will not go away by itself; after any other one, as [ErrInconsistent], call Sync again later.
@@ -82,7 +83,7 @@ func (s *HierarchicalShardSyncer) Sync(ctx context.Context) (config.SyncEvent, e
 }
 
 func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent) error {
-	for {
+	for patient := true; ; patient = false {
 		have, err := s.rows(ctx)
 		if err != nil {
 			return err
@@ -95,7 +96,12 @@ func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		done, err := s.fill(ctx, missing, ev)
+		var done bool
+		if patient && len(have) > 0 {
+			done, err = s.await(ctx, missing) // most likely somebody is about to create them
+		} else {
+			done, err = s.fill(ctx, missing, ev)
+		}
 		if done || err != nil {
 			return err
 		}
