@@ -261,7 +261,9 @@ func TestRun_namesAProcessorThatDoesNotReturn(t *testing.T) {
 		f.Put(10, 1)
 		release := make(chan struct{})
 		var cancelled atomic.Int64
-		w := f.StartWith("w", func(processor.Shard) processor.RecordProcessor { return &stuck{release: release, cancelled: &cancelled} })
+		w := f.StartWith("w", func(processor.Shard) processor.RecordProcessor {
+			return &stuck{release: release, cancelled: &cancelled}
+		})
 		<-w.Ready()
 		time.Sleep(5 * time.Second)
 		began := time.Now()
@@ -286,7 +288,9 @@ func TestRun_cancelsAProcessorThatNeverReturnsWhenItsLeaseIsLost(t *testing.T) {
 		f.Put(10, 1)
 		release := make(chan struct{})
 		var cancelled atomic.Int64
-		old := f.StartWith("old", func(processor.Shard) processor.RecordProcessor { return &stuck{release: release, cancelled: &cancelled} })
+		old := f.StartWith("old", func(processor.Shard) processor.RecordProcessor {
+			return &stuck{release: release, cancelled: &cancelled}
+		})
 		<-old.Ready()
 		time.Sleep(5 * time.Second)
 		if cancelled.Load() != 0 {
