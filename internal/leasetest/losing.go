@@ -148,6 +148,17 @@ func (s *suite) tenures(t *testing.T) {
 		}
 		b.same(w.Lease)
 	})
+	t.Run("nor is one that falls between a take and its answer forgotten", func(t *testing.T) {
+		t.Parallel()
+		b := s.bundle(t)
+		seen := b.create()
+		b.faults.strike("UpdateItem", fault{drop: true, landed: func() { b.asked("w2") }})
+		w, err := b.table.Take(b.ctx, seen, b.me)
+		if err != nil || !w.Lease.MarkIsLive() || w.Lease.ActualOwner() != "w1" || w.Lease.Owner != "w2" {
+			t.Errorf("row %+v, error %v", w.Lease, err)
+		}
+		b.same(w.Lease)
+	})
 	t.Run("a release learns a mark instead of releasing", func(t *testing.T) {
 		t.Parallel()
 		b := s.bundle(t)
