@@ -36,9 +36,11 @@ func (m *LeaseCleanupManager) Pass(ctx context.Context) (Result, error) {
 		err := m.list(ctx, p)
 		if err == nil {
 			m.garbage = clock.Now().Add(m.cfg.GarbageInterval)
-			m.sweep(ctx, p)
 		}
 		p.fail(err)
+		if p.listed != nil {
+			m.sweep(ctx, p)
+		}
 	}
 	res.Deleted, res.Listed = p.deleted, p.listed != nil
 	res.Kept = map[Reason]int{}
