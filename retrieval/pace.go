@@ -19,9 +19,8 @@ type pace struct {
 }
 
 const (
-	carefulReads = 100   // about 20 s at five a second
-	farBehind    = 1000  // milliseconds: a reader at the tip can be some of them behind without there being much to read
-	pageJitter   = 0.125 // shards that were opened together do not stay in step
+	carefulReads = 100  // about 20 s at five a second
+	farBehind    = 1000 // milliseconds: a reader at the tip can be some of them behind without there being much to read
 )
 
 // after takes the result of a read that succeeded: how many records came, whether there were as many as one read may give,
@@ -36,11 +35,15 @@ func (p *pace) after(records int, full bool, behind int64) time.Duration {
 		if records > 0 && (full || behind >= farBehind) && !careful {
 			return 0
 		}
-		return loop.Jitter(p.idle, pageJitter)
+		return spread(p.idle)
 	}
 	p.silence = min(max(p.silence*3/2, p.idle), max(p.most, p.idle))
-	return loop.Jitter(p.silence, pageJitter)
+	return spread(p.silence)
 }
+
+// spread lengthens a pause by up to an eighth, so that shards that were opened together do not stay in step. A shorter one
+// would ask more often than the service allows.
+func spread(d time.Duration) time.Duration { return loop.Jitter(d+d/8, 1./9) }
 
 // refused is called when the service says that it is asked too often.
 func (p *pace) refused() { p.careful = carefulReads }

@@ -25,7 +25,7 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 		before  []reading
 		refused bool
 		last    reading
-		want    time.Duration // upper bound; the lower one is an eighth less
+		want    time.Duration // lower bound; the upper one is an eighth more
 	}{
 		"full page":              {last: reading{10_000, true, 0}, want: 0},
 		"far behind":             {last: reading{1, false, 5000}, want: 0},
@@ -48,8 +48,8 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 			p.after(r.records, r.full, r.behind)
 		}
 		got := p.after(c.last.records, c.last.full, c.last.behind)
-		if got > c.want || got < c.want-c.want/8 {
-			t.Errorf("%s: %v, want %v less at most an eighth", name, got, c.want)
+		if got < c.want || got > c.want+c.want/8 {
+			t.Errorf("%s: %v, want %v and at most an eighth more", name, got, c.want)
 		}
 	}
 	p := pace{idle: idle, most: most}

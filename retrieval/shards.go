@@ -2,6 +2,7 @@ package retrieval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -76,7 +77,8 @@ func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
 			return err
 		})
 		if err != nil {
-			if f := faultOf(err); f == denied {
+			if errors.Is(err, shardsync.ErrNotAllowed) {
+				d.opts.Logger.Debug("the stream's status cannot be seen", "stream", stream, "err", err)
 				return nil
 			}
 			return err
