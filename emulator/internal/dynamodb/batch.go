@@ -27,17 +27,17 @@ func (d *DynamoDB) batchWriteItem(p *params) (action, *wire.Error) {
 	capacity := capacityWanted(p)
 	p.enum("ReturnItemCollectionMetrics", "NONE", "SIZE")
 	var writes []batchedWrite
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		requests := newParams(p.of+".RequestItems", members)
-		for _, sent := range requests.list(name) {
-			q := newParams(p.of+".RequestItems."+name, sent)
+	for _, m := range members {
+		requests, ok := m.value.([]any)
+		if !ok {
+			p.fail(wrongType(m.value, "List"))
+		}
+		for _, sent := range requests {
+			q := newParams(p.of+".RequestItems."+m.name, sent)
 			if q.err == nil {
-				writes = append(writes, batchedWrite{readBatched(q, tableOf(name)), sent})
+				writes = append(writes, batchedWrite{readBatched(q, tableOf(m.name)), sent})
 			}
 			p.adopt(q)
-		}
-		if requests.err != nil {
-			p.fail(requests.err)
 		}
 	}
 	if n := len(writes); p.err == nil && n == 0 {
@@ -53,7 +53,7 @@ func readBatched(q *params, table string) *write {
 	put, del := q.sub("PutRequest"), q.sub("DeleteRequest")
 	switch {
 	case (put == nil) == (del == nil):
-		q.fail(invalid("Supplied AttributeValue has more than one datatypes set or none: a write request holds either a PutRequest or a DeleteRequest"))
+		q.fail(invalid("%s: a write request holds either a PutRequest or a DeleteRequest", q.of))
 		return w
 	case put != nil:
 		w.item = put.item("Item")
@@ -129,7 +129,7 @@ type batchedGets struct {
 	name string   // the table as the client wrote it
 	keys []fields // as decoded
 	sent []any    // the keys as sent
-	all  map[string]any
+	all  object
 }
 
 func (d *DynamoDB) batchGetItem(p *params) (action, *wire.Error) {
@@ -137,10 +137,10 @@ func (d *DynamoDB) batchGetItem(p *params) (action, *wire.Error) {
 	capacity := capacityWanted(p)
 	var tables []batchedGets
 	n := 0
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		q := newParams(p.of+".RequestItems."+name, members[name])
+	for _, m := range members {
+		q := newParams(p.of+".RequestItems."+m.name, m.value)
 		if q.err == nil {
-			g := d.readBatchedGets(q, name)
+			g := d.readBatchedGets(q, m.name)
 			n += len(g.keys)
 			tables = append(tables, g)
 		}
@@ -216,9 +216,7 @@ func (d *DynamoDB) batchGet(c *call, tables []batchedGets, wanted string) (outpu
 		}
 		responses[g.name] = items
 		if left != nil {
-			again := maps.Clone(g.all)
-			again["Keys"] = left
-			unprocessed[g.name] = again
+			unprocessed[g.name] = g.all.with("Keys", left)
 		}
 	}
 	if len(used) == 0 && last != nil {

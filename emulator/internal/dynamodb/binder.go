@@ -27,6 +27,8 @@ func (c *programs) parse(of, text string) (*program, *wire.Error) {
 	if p != nil {
 		return p, nil
 	}
+	key.text = strings.Clone(text) // so as not to keep the request that it came in
+	text = key.text
 	var err *wire.Error
 	switch of {
 	case "UpdateExpression":
@@ -162,7 +164,7 @@ func (b *binder) resolve(of string, written []path) []path {
 			if &paths[i][0] == &p[0] { // still the program's own
 				paths[i] = slices.Clone(p)
 			}
-			paths[i][j].name = real
+			paths[i][j].name = strings.Clone(real) // it may stay with the item
 		}
 	}
 	return paths

@@ -50,7 +50,7 @@ func (b *bucket) refill(rate float64, now time.Time) {
 	b.at = now
 }
 
-// refill brings both buckets up to date and tells whether a request may use them.
+// admits brings both buckets up to date and tells whether a request may use them.
 func (t *throughput) admits(now time.Time, reads, writes float64) bool {
 	readRate, writeRate := float64(t.read), float64(t.write)
 	if t.read == 0 {

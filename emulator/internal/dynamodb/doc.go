@@ -3,13 +3,17 @@
 //
 // What it knows it does as the service documents it, limits and error texts included. What it does not know, be it an
 // operation, a parameter or a value, it refuses with a typed error that names the thing; there are no silent wrong answers.
+// Left out are streams, backups other than the flag of point-in-time recovery, local secondary indexes, global tables, PartiQL.
+// Every read is consistent; only the secondary indexes can be made to lag. Expired items (UpdateTimeToLive) stay, as they do
+// at the service for up to some days.
 //
 // # Map
 //
 //	service.go    the DynamoDB type, dispatch, the HTTP answer
-//	params.go     strict access to a decoded request
+//	decode.go     bodies to objects     params.go   strict access to them  output.go  answers
 //	value.go      attribute values      number.go   38-digit decimals     fields.go  items and maps
-//	lexer.go      words of expressions  parser.go   conditions            binder.go  placeholders, cache
+//	lexer.go      words of expressions  reserved.go those not to be names
+//	parser.go     conditions            binder.go   placeholders, cache
 //	condition.go  evaluation            update.go   update expressions    path.go    document paths, projection
 //	legacy.go     Expected, AttributeUpdates, ScanFilter, KeyConditions
 //	ordered.go    ordered keys          table.go    one table             index.go   secondary indexes

@@ -18,19 +18,18 @@ type field struct {
 type fields []field
 
 func parseFields(x any, depth int) (fields, *wire.Error) {
-	m, ok := x.(map[string]any)
+	o, ok := x.(object)
 	if !ok {
 		return nil, wrongType(x, "Map")
 	}
-	f := make(fields, 0, len(m))
-	for name, in := range m {
-		v, err := parseValue(in, depth)
+	f := make(fields, len(o))
+	for i, m := range o { // which is sorted
+		v, err := parseValue(m.value, depth)
 		if err != nil {
 			return nil, err
 		}
-		f = append(f, field{name, v})
+		f[i] = field{strings.Clone(m.name), v}
 	}
-	slices.SortFunc(f, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	return f, nil
 }
 

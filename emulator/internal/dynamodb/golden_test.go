@@ -22,6 +22,7 @@ import (
 func TestGolden_everyRecordedJavaRequestGetsAnAnswerOfTheRecordedForm(t *testing.T) {
 	t.Parallel()
 	requests := golden.Requests(t)
+	t.Cleanup(func() { fmt.Println("golden requests", len(requests)) }) // after all of them
 	for i, r := range requests {
 		t.Run(fmt.Sprintf("%d %s", i, r.Purpose), func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +47,6 @@ func TestGolden_everyRecordedJavaRequestGetsAnAnswerOfTheRecordedForm(t *testing
 			}
 		})
 	}
-	fmt.Println("golden requests", len(requests))
 }
 
 // unlike names the error type where the service's documentation and the recording disagree. UpdateContinuousBackups has

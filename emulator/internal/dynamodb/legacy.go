@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/shardlease/shardlease/emulator/internal/wire"
 )
@@ -79,9 +80,9 @@ func (p *params) legacyFilter(name string) *legacyFilter {
 		return nil
 	}
 	f := &legacyFilter{}
-	members := p.object(name)
-	for _, attribute := range slices.Sorted(maps.Keys(members)) {
-		q := newParams(p.of+"."+name+"."+attribute, members[attribute])
+	for _, m := range p.object(name) {
+		attribute := strings.Clone(m.name)
+		q := newParams(p.of+"."+name+"."+attribute, m.value)
 		if q.err == nil {
 			f.tests = append(f.tests, q.legacyTest(attribute, name == "Expected"))
 		}
@@ -110,7 +111,7 @@ func (p *params) legacyTest(attribute string, expected bool) legacyTest {
 	case t.op == "":
 		p.fail(invalid("One or more parameter values were invalid: ComparisonOperator is required for Attribute: %s", attribute))
 	case !known:
-		p.fail(invalid("1 validation error detected: Value '%s' at 'comparisonOperator' failed to satisfy constraint: Member must satisfy enum value set: [%v]", t.op, slices.Sorted(maps.Keys(comparators))))
+		p.fail(invalid("1 validation error detected: Value '%s' at 'comparisonOperator' failed to satisfy constraint: Member must satisfy enum value set: [%s]", t.op, join(slices.Sorted(maps.Keys(comparators)))))
 	case want >= 0 && len(t.args) != want, want < 0 && len(t.args) == 0:
 		p.fail(invalid("One or more parameter values were invalid: Invalid number of argument(s) for the %s ComparisonOperator", t.op))
 	default:
@@ -203,10 +204,10 @@ type attributeUpdate struct {
 }
 
 func (p *params) attributeUpdates() []attributeUpdate {
-	members := p.object("AttributeUpdates")
 	var updates []attributeUpdate
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		q := newParams(p.of+".AttributeUpdates."+name, members[name])
+	for _, m := range p.object("AttributeUpdates") {
+		name := strings.Clone(m.name) // it stays with the item
+		q := newParams(p.of+".AttributeUpdates."+name, m.value)
 		if q.err == nil {
 			updates = append(updates, q.attributeUpdate(name))
 		}

@@ -45,6 +45,10 @@ func appendAny(b []byte, v any) []byte {
 		return v.appendJSON(b)
 	case output:
 		return v.AppendJSON(b)
+	case object:
+		return v.appendJSON(b)
+	case []any:
+		return appendList(b, v)
 	case []fields:
 		return appendList(b, v)
 	case []output:
@@ -57,6 +61,19 @@ func appendAny(b []byte, v any) []byte {
 		return append(b, "null"...) // no output member is of a type that encoding/json refuses
 	}
 	return append(b, encoded...)
+}
+
+func (o object) appendJSON(b []byte) []byte {
+	b = append(b, '{')
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, m.name)
+		b = append(b, ':')
+		b = appendAny(b, m.value)
+	}
+	return append(b, '}')
 }
 
 func appendList[T any](b []byte, list []T) []byte {

@@ -42,14 +42,16 @@ func wrongType(got any, want string) *wire.Error {
 // done can refuse those that nobody reads: a parameter that is not honoured must not look as if it were.
 type params struct {
 	of      string // what the structure is, for messages: an operation, or a member of one
-	members map[string]any
+	members object
 	asked   []string
+	space   [20]string // of asked, for most structures
 	err     *wire.Error
 }
 
 func newParams(of string, decoded any) *params {
-	m, ok := decoded.(map[string]any)
+	m, ok := decoded.(object)
 	p := &params{of: of, members: m}
+	p.asked = p.space[:0]
 	if !ok {
 		p.err = wrongType(decoded, of)
 	}
@@ -68,24 +70,23 @@ func (p *params) done() *wire.Error {
 		return p.err
 	}
 	var unknown []string
-	for name, v := range p.members {
-		if v != nil && !slices.Contains(p.asked, name) {
-			unknown = append(unknown, name)
+	for _, m := range p.members {
+		if m.value != nil && !slices.Contains(p.asked, m.name) {
+			unknown = append(unknown, m.name)
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
-	slices.Sort(unknown)
 	return invalid("%s: the emulator does not know the parameter %s", p.of, strings.Join(unknown, ", "))
 }
 
 func (p *params) get(name string) any {
 	p.asked = append(p.asked, name)
-	return p.members[name]
+	return p.members.get(name)
 }
 
-func (p *params) has(name string) bool { return p.members[name] != nil }
+func (p *params) has(name string) bool { return p.members.get(name) != nil }
 
 func (p *params) str(name string) string {
 	switch v := p.get(name).(type) {
@@ -200,21 +201,21 @@ func (p *params) strings(name string) []string {
 
 func (p *params) stringMap(name string) map[string]string {
 	out := map[string]string{}
-	for k, e := range p.object(name) {
-		s, ok := e.(string)
+	for _, m := range p.object(name) {
+		s, ok := m.value.(string)
 		if !ok {
-			p.fail(wrongType(e, "String"))
+			p.fail(wrongType(m.value, "String"))
 		}
-		out[k] = s
+		out[m.name] = s
 	}
 	return out
 }
 
 // object reads a map of anything; nil if absent.
-func (p *params) object(name string) map[string]any {
+func (p *params) object(name string) object {
 	switch v := p.get(name).(type) {
 	case nil:
-	case map[string]any:
+	case object:
 		return v
 	default:
 		p.fail(wrongType(v, "Map"))

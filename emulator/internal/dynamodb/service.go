@@ -107,17 +107,17 @@ func (d *DynamoDB) do(name string, codec wire.Codec, body []byte) (output, units
 	if len(body) > maxBody {
 		return nil, units{}, invalid("The request of %d bytes exceeds the limit of %d", len(body), maxBody)
 	}
-	var decoded any = map[string]any{} // what an empty body means
-	if err := codec.Unmarshal(body, &decoded); err != nil {
+	decoded, err := decode(codec, body)
+	if err != nil {
 		return nil, units{}, serialization("decode the body of %s: %v", name, err)
 	}
 	p := newParams(name, decoded)
 	if p.err != nil {
 		return nil, units{}, p.err
 	}
-	act, err := op(d, p)
-	if err != nil {
-		return nil, units{}, err
+	act, fault := op(d, p)
+	if fault != nil {
+		return nil, units{}, fault
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,8 +125,8 @@ func (d *DynamoDB) do(name string, codec wire.Codec, body []byte) (output, units
 		d.tables, d.tokens = map[string]*table{}, map[string]usedToken{}
 	}
 	c := call{now: time.Now()}
-	out, err := act(&c)
-	return out, c.used, err
+	out, fault := act(&c)
+	return out, c.used, fault
 }
 
 // maxBody is the largest request the service takes.

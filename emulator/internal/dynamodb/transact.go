@@ -2,7 +2,6 @@ package dynamodb
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"maps"
 	"strings"
 	"time"
@@ -58,11 +57,7 @@ func (d *DynamoDB) transactWriteItems(p *params) (action, *wire.Error) {
 	checkActions(p, len(writes))
 	var digest [sha256.Size]byte
 	if token != "" {
-		text, err := json.Marshal(p.members) // maps are written in order
-		if err != nil {
-			return nil, serialization("%s: %v", p.of, err)
-		}
-		digest = sha256.Sum256(text)
+		digest = sha256.Sum256(p.members.appendJSON(nil)) // members are in order, whatever order they came in
 	}
 	return func(c *call) (output, *wire.Error) {
 		if used, ok := d.tokens[token]; ok && c.now.Sub(used.at) < tokenLife {
@@ -74,7 +69,7 @@ func (d *DynamoDB) transactWriteItems(p *params) (action, *wire.Error) {
 		out, err := d.transact(c, writes, capacity)
 		if err == nil && token != "" {
 			maps.DeleteFunc(d.tokens, func(_ string, u usedToken) bool { return c.now.Sub(u.at) >= tokenLife })
-			d.tokens[token] = usedToken{c.now, digest}
+			d.tokens[strings.Clone(token)] = usedToken{c.now, digest}
 		}
 		return out, err
 	}, p.done()

@@ -36,6 +36,16 @@ func (k kind) isSet() bool { return k == kindSS || k == kindNS || k == kindBS }
 // element is the kind of a set's members.
 func (k kind) element() kind { return k[:1] }
 
+// known gives the constant for a kind, so that no value holds on to the request that its kind was read from.
+func known(k kind) kind {
+	for _, c := range []kind{kindS, kindN, kindM, kindSS, kindBool, kindL, kindB, kindNull, kindNS, kindBS} {
+		if c == k {
+			return c
+		}
+	}
+	return k
+}
+
 // maxDepth is how deep lists and maps may nest.
 const maxDepth = 32
 
@@ -74,20 +84,20 @@ func memberOrder(k kind) func(a, b string) int {
 
 // parseValue reads the decoded form of a value, as {"S": "x"}; binaries may come as base64 text or as bytes.
 func parseValue(x any, depth int) (value, *wire.Error) {
-	m, ok := x.(map[string]any)
+	o, ok := x.(object)
 	if !ok {
 		return value{}, wrongType(x, "AttributeValue")
 	}
 	var v value
-	for name, in := range m {
-		if in == nil {
+	for _, m := range o {
+		if m.value == nil {
 			continue
 		}
 		if v.exists() {
 			return value{}, invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes")
 		}
 		var err *wire.Error
-		if v, err = parseKind(kind(name), in, depth); err != nil {
+		if v, err = parseKind(kind(m.name), m.value, depth); err != nil {
 			return value{}, err
 		}
 	}
@@ -98,7 +108,7 @@ func parseValue(x any, depth int) (value, *wire.Error) {
 }
 
 func parseKind(k kind, in any, depth int) (value, *wire.Error) {
-	switch k {
+	switch k = known(k); k {
 	case kindS, kindN, kindB:
 		text, err := parseScalar(k, in)
 		return value{kind: k, text: text}, err
@@ -157,7 +167,8 @@ func parseScalar(k kind, in any) (string, *wire.Error) {
 	}
 	switch k {
 	case kindN:
-		return canonical(s)
+		n, err := canonical(s)
+		return strings.Clone(n), err
 	case kindB:
 		raw, err := base64.StdEncoding.DecodeString(s)
 		if err != nil {
@@ -165,7 +176,7 @@ func parseScalar(k kind, in any) (string, *wire.Error) {
 		}
 		return string(raw), nil
 	}
-	return s, nil
+	return strings.Clone(s), nil // s is part of the whole request's text
 }
 
 func parseSet(k kind, in any) (value, *wire.Error) {
