@@ -23,7 +23,7 @@ type Result struct {
 
 // Pass looks once at all finished rows, whether or not this worker leads, and deletes those that may go. A lineage goes in
 // one pass, oldest first. Shards are listed only if some row waits for what only that can tell, and at most once in a
-// LeaseCleanupConfig.GarbageInterval unless it fails.
+// LeaseCleanupConfig.GarbageInterval.
 //
 // An error says how many rows could not be dealt with, and wraps the first error; the others were. Passes of one manager must
 // not overlap; those of several may.
@@ -33,11 +33,9 @@ func (m *LeaseCleanupManager) Pass(ctx context.Context) (Result, error) {
 	m.sweep(ctx, p)
 	clock := loop.ClockOf(ctx)
 	if ctx.Err() == nil && !clock.Now().Before(m.garbage) {
-		err := m.list(ctx, p)
-		if err == nil {
-			m.garbage = clock.Now().Add(m.cfg.GarbageInterval)
-		}
-		p.fail(err)
+		// Also after a failure: the lister has repeated it, and nothing here is urgent.
+		m.garbage = clock.Now().Add(m.cfg.GarbageInterval)
+		p.fail(m.list(ctx, p))
 		if p.listed != nil {
 			m.sweep(ctx, p)
 		}
