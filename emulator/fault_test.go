@@ -226,7 +226,7 @@ func TestInject_breaksASubscription(t *testing.T) {
 		_ = stream.Close()
 		w.Inject(emulator.Rule{Operation: "SubscribeToShard", Times: 1, Effect: emulator.DropReply()})
 		time.Sleep(10 * time.Second) // virtual
-		if _, err := w.kinesis.SubscribeToShard(t.Context(), subscribeInput(consumer)); !errors.Is(err, syscall.ECONNRESET) {
+		if _, err := w.subscriber().SubscribeToShard(t.Context(), subscribeInput(consumer)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("error %v, want a reset connection", err)
 		}
 		w.Inject(emulator.Rule{Operation: "SubscribeToShard", Times: 1, Effect: emulator.CutBody(200)})

@@ -261,10 +261,10 @@ func TestKinesis_aSubscriptionIsTakenOverAfterFiveSeconds(t *testing.T) {
 		first, consumer := w.subscribe(t, t.Context())
 		defer first.Close()
 		time.Sleep(4 * time.Second)
-		_, err := w.kinesis.SubscribeToShard(t.Context(), subscribeInput(consumer))
+		_, err := w.subscriber().SubscribeToShard(t.Context(), subscribeInput(consumer))
 		wantCode(t, "after 4 s", err, "ResourceInUseException")
 		time.Sleep(time.Second)
-		second, err := w.kinesis.SubscribeToShard(t.Context(), subscribeInput(consumer))
+		second, err := w.subscriber().SubscribeToShard(t.Context(), subscribeInput(consumer))
 		if err != nil {
 			t.Fatalf("after 5 s: %v", err)
 		}

@@ -30,12 +30,16 @@ func (w *world) subscribe(t *testing.T, ctx context.Context) (*kinesis.Subscribe
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.kinesis.SubscribeToShard(ctx, subscribeInput(consumer.Consumer.ConsumerARN))
+	out, err := w.subscriber().SubscribeToShard(ctx, subscribeInput(consumer.Consumer.ConsumerARN))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out.GetStream(), consumer.Consumer.ConsumerARN
 }
+
+// subscriber is a new client: smithy-go 1.28.9 keeps the decoder of event streams in the client, without a lock, so that
+// two streams of one client race.
+func (w *world) subscriber() *kinesis.Client { return kinesis.New(w.kinesis.Options()) }
 
 func subscribeInput(consumer *string) *kinesis.SubscribeToShardInput {
 	return &kinesis.SubscribeToShardInput{
@@ -60,7 +64,7 @@ func TestTransport_deliversEventsWhileTheRequestGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		stream, _ := w.subscribe(t, t.Context())
 		defer stream.Close()
-		for _, want := range []string{"a", "b", strings.Repeat("large", 100_000)} {
+		for _, want := range []string{"a", "b", strings.Repeat("large", 20_000)} {
 			w.put(t, want)
 			if got := string(event(t, stream).Records[0].Data); got != want {
 				t.Fatalf("got %d bytes, want %d", len(got), len(want))
@@ -90,8 +94,8 @@ func TestTransport_endsASubscriptionWhoseContextIsCancelled(t *testing.T) {
 func TestTransport_endsASubscriptionThatIsClosedWithoutBeingRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		stream, _ := w.subscribe(t, t.Context())
-		for range 50 { // more events than fit between server and reader
-			w.put(t, strings.Repeat("x", 100_000))
+		for range 20 { // more events than fit between server and reader
+			w.put(t, strings.Repeat("x", 10_000))
 			synctest.Wait()
 		}
 		if err := stream.Close(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -93,6 +94,36 @@ var putCases = []testCase{
 			t.Errorf("key of %d characters, want 256", len(*records[1].PartitionKey))
 		}
 	}},
+	{name: "records of several writers beside a reader come once and in each writer's order", run: func(t *testing.T, e *env) {
+		const writers, each = 4, 40
+		name := e.stream(t, 1)
+		it := e.iterator(t, name, *e.shards(t, name, nil)[0].ShardId, nil)
+		var group sync.WaitGroup
+		for w := range writers {
+			group.Go(func() {
+				for i := range each {
+					_, err := e.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: &name, PartitionKey: aws.String("k"), Data: fmt.Appendf(nil, "%d %d", w, i)})
+					if err != nil {
+						t.Errorf("writer %d: %v", w, err)
+						return
+					}
+				}
+			})
+		}
+		records, _ := e.read(t, it, writers*each)
+		group.Wait()
+		next := [writers]int{}
+		for _, r := range records {
+			var w, i int
+			if _, err := fmt.Sscanf(string(r.Data), "%d %d", &w, &i); err != nil {
+				t.Fatal(err)
+			}
+			if i != next[w] {
+				t.Fatalf("writer %d: record %d, want %d", w, i, next[w])
+			}
+			next[w]++
+		}
+	}},
 	{name: "a record into a stream that does not exist is ResourceNotFoundException", run: func(t *testing.T, e *env) {
 		_, err := e.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: aws.String("no-such-stream"), PartitionKey: aws.String("k"), Data: []byte("x")})
 		wantCode(t, "put", err, "ResourceNotFoundException")
@@ -107,7 +138,7 @@ var putCases = []testCase{
 	}},
 	{name: "PutRecords of nothing is refused", has: func(f Features) bool { return f.EmptyBatchRefused }, run: refusedPut(putOf(0, 0))},
 	{name: "PutRecords of 501 records is refused", has: func(f Features) bool { return f.LongBatchRefused }, run: refusedPut(putOf(501, 1))},
-	{name: "PutRecords of more than 10 MiB is refused", has: func(f Features) bool { return f.LargeBatchRefused }, run: refusedPut(putOf(12, 1<<20-10))},
+	{name: "PutRecords of more than 10 MiB is refused", has: func(f Features) bool { return f.LargeBatchRefused }, run: refusedPut(putOf(11, 1<<20-10))},
 }
 
 func putOf(records, size int) []types.PutRecordsRequestEntry {

@@ -109,7 +109,7 @@ var readCases = []testCase{
 	}},
 	{name: "a page holds at most 10 MiB", has: func(f Features) bool { return f.PageBytes }, run: func(t *testing.T, e *env) {
 		name := e.stream(t, 1)
-		for range 12 {
+		for range 11 {
 			e.put(t, name, "k", string(bytes.Repeat([]byte("x"), 1<<20-100)))
 		}
 		out, err := e.GetRecords(t.Context(), &kinesis.GetRecordsInput{ShardIterator: e.iterator(t, name, *e.shards(t, name, nil)[0].ShardId, nil)})

@@ -29,7 +29,7 @@ type testCase struct {
 // Run tests the server that cfg reaches; every stream it makes is deleted again. The subtests run in parallel and wait in
 // real time.
 func Run(t *testing.T, cfg aws.Config, f Features) {
-	e := &env{Client: kinesis.NewFromConfig(cfg), features: f, run: time.Now().UnixNano()}
+	e := &env{Client: kinesis.NewFromConfig(cfg), cfg: cfg, features: f, run: time.Now().UnixNano()}
 	for _, cases := range [][]testCase{putCases, readCases, listCases, reshardCases, streamCases, fanoutCases} {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
@@ -47,6 +47,7 @@ func Run(t *testing.T, cfg aws.Config, f Features) {
 // env is the server under test.
 type env struct {
 	*kinesis.Client
+	cfg      aws.Config
 	features Features
 	run      int64 // in stream names, so that a server can be tested twice
 	streams  atomic.Int64
