@@ -179,7 +179,7 @@ func advice(err error, action, table string) string {
 	case code == "ResourceInUseException":
 		return fmt.Sprintf("table %s is being created, changed or deleted", table)
 	case code == "UnknownOperationException":
-		return fmt.Sprintf("this endpoint has no %s", action)
+		return "this endpoint has no " + action
 	case code == "":
 		return "check the region, the endpoint and the credentials of the DynamoDB client"
 	}

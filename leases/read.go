@@ -3,6 +3,7 @@ package leases
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -90,9 +91,7 @@ func (t *Table) List(ctx context.Context) (Listing, error) {
 		sum.Pages += p.Pages
 		sum.ReadUnits += p.ReadUnits
 		bytes += p.bytes
-		for k, v := range p.names {
-			names[k] = v
-		}
+		maps.Copy(names, p.names)
 	}
 	t.names.Store(&names)
 	t.segments.Store(int32(segmentsFor(bytes)))

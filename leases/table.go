@@ -87,11 +87,11 @@ type Written struct {
 type Recovery int
 
 const (
-	// NotRecovered: the write was answered; it counts from before the call.
+	// NotRecovered means that the write was answered; it counts from before the call.
 	NotRecovered Recovery = iota
-	// ByThisCall: replies were lost, but a write of this call is in the table; it counts from before the call.
+	// ByThisCall means that replies were lost, but a write of this call is in the table; it counts from before the call.
 	ByThisCall
-	// ByEarlierCall: what the call was to achieve is in the table, but perhaps since an earlier call, which was reported as
+	// ByEarlierCall means that what the call was to achieve is in the table, but perhaps since an earlier call, which was reported as
 	// failed. Adopt the row; extend nothing, and renew at once.
 	ByEarlierCall
 )
@@ -102,6 +102,7 @@ func (r Recovery) String() string {
 		return "by this call"
 	case ByEarlierCall:
 		return "by an earlier call"
+	case NotRecovered:
 	}
 	return "not recovered"
 }

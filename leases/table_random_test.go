@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,7 +188,7 @@ func randomWriters(t *rapid.T) {
 		},
 		"checkpoint": func(*rapid.T) {
 			p := holder()
-			at := checkpoint.ExtendedSequenceNumber{SequenceNumber: fmt.Sprint(rapid.IntRange(1, 99).Draw(t, "at"))}
+			at := checkpoint.ExtendedSequenceNumber{SequenceNumber: strconv.Itoa(rapid.IntRange(1, 99).Draw(t, "at"))}
 			l, err := call(p, func(ctx context.Context) (Written, error) {
 				return table.Update(ctx, *p.held, p.me, Update{Checkpoint: &at})
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,7 +179,7 @@ func TestUsable_endsTheWaitForATableThatWillNotCome(t *testing.T) {
 			TableStatus: status, KeySchema: []types.KeySchemaElement{{AttributeName: aws.String(attrKey), KeyType: types.KeyTypeHash}},
 			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(attrKey), AttributeType: types.ScalarAttributeTypeS}},
 		})
-		got := fmt.Sprint(ready)
+		got := strconv.FormatBool(ready)
 		if err != nil {
 			got = err.Error()
 		}

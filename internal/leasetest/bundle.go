@@ -1,9 +1,9 @@
 package leasetest
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,7 +28,6 @@ type suite struct {
 // bundle is what a case works with.
 type bundle struct {
 	testing.TB
-	ctx    context.Context
 	suite  *suite
 	key    string
 	raw    *dynamodb.Client // without faults
@@ -44,10 +43,10 @@ func (s *suite) config() config.LeaseManagementConfig {
 	return config.LeaseManagementConfig{TableName: s.table, FailoverTime: failover, CreateTable: true, RequestTimeout: time.Minute}
 }
 
-func (s *suite) bundle(t testing.TB) *bundle {
+func (s *suite) bundle(tb testing.TB) *bundle {
 	n := s.rows.Add(1)
 	b := &bundle{
-		TB: t, ctx: t.Context(), suite: s, key: fmt.Sprintf("shardId-%012d", n),
+		TB: tb, suite: s, key: fmt.Sprintf("shardId-%012d", n),
 		raw: dynamodb.NewFromConfig(s.server.Config), faults: newFaultyClient(s.server.Config.HTTPClient),
 	}
 	cfg := s.server.Config.Copy()
@@ -70,7 +69,7 @@ func (b *bundle) twin() leases.Tenure {
 // row is the row as it is, and must be there.
 func (b *bundle) row() leases.Lease {
 	b.Helper()
-	l, found, err := b.calm.Get(b.ctx, b.key)
+	l, found, err := b.calm.Get(b.Context(), b.key)
 	if err != nil || !found {
 		b.Fatalf("row %s: found %t, error %v", b.key, found, err)
 	}
@@ -80,18 +79,20 @@ func (b *bundle) row() leases.Lease {
 // create makes the row: unowned, at TRIM_HORIZON, with an attribute that nobody knows.
 func (b *bundle) create() leases.Lease {
 	b.Helper()
-	created, err := b.calm.Create(b.ctx, leases.Lease{Key: b.key, Checkpoint: checkpoint.TrimHorizon, ParentShardIDs: []string{"p1", "p2"}})
+	created, err := b.calm.Create(b.Context(), leases.Lease{Key: b.key, Checkpoint: checkpoint.TrimHorizon, ParentShardIDs: []string{"p1", "p2"}})
 	if err != nil || !created {
 		b.Fatalf("create: created %t, error %v", created, err)
 	}
-	b.update("SET #n = :n", "", map[string]string{"#n": "note"}, map[string]types.AttributeValue{":n": &types.AttributeValueMemberS{Value: "keep me"}})
+	if err := b.update("SET #n = :n", "", map[string]string{"#n": "note"}, map[string]types.AttributeValue{":n": &types.AttributeValueMemberS{Value: "keep me"}}); err != nil {
+		b.Fatal(err)
+	}
 	return b.row()
 }
 
 // held makes the row and takes it for this worker.
 func (b *bundle) held() leases.Lease {
 	b.Helper()
-	w, err := b.calm.Take(b.ctx, b.create(), b.me)
+	w, err := b.calm.Take(b.Context(), b.create(), b.me)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -108,14 +109,14 @@ func (b *bundle) update(update, condition string, names map[string]string, value
 	if condition != "" {
 		in.ConditionExpression = &condition
 	}
-	_, err := b.raw.UpdateItem(b.ctx, in)
+	_, err := b.raw.UpdateItem(b.Context(), in)
 	return err
 }
 
 // takenBy lets another Go worker take the row.
 func (b *bundle) takenBy(who leases.Tenure) {
 	b.Helper()
-	if _, err := b.calm.Take(b.ctx, b.row(), who); err != nil {
+	if _, err := b.calm.Take(b.Context(), b.row(), who); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -125,12 +126,11 @@ func (b *bundle) takenBy(who leases.Tenure) {
 func (b *bundle) java(worker string) {
 	b.Helper()
 	l := b.row()
-	n := func(v int64) types.AttributeValue { return &types.AttributeValueMemberN{Value: fmt.Sprint(v)} }
-	_, err := b.raw.UpdateItem(b.ctx, &dynamodb.UpdateItemInput{
+	_, err := b.raw.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{
 		TableName: &b.suite.table, Key: map[string]types.AttributeValue{"leaseKey": &types.AttributeValueMemberS{Value: b.key}},
-		Expected: map[string]types.ExpectedAttributeValue{"leaseCounter": {Value: n(l.Counter)}},
+		Expected: map[string]types.ExpectedAttributeValue{"leaseCounter": {Value: number(l.Counter)}},
 		AttributeUpdates: map[string]types.AttributeValueUpdate{
-			"leaseCounter": {Action: types.AttributeActionPut, Value: n(l.Counter + 1)},
+			"leaseCounter": {Action: types.AttributeActionPut, Value: number(l.Counter + 1)},
 			"leaseOwner":   {Action: types.AttributeActionPut, Value: &types.AttributeValueMemberS{Value: worker}},
 		},
 	})
@@ -154,16 +154,15 @@ func (b *bundle) asked(successor string) {
 // completed brings the row where a hand-off to this worker was completed by w2, and returns it.
 func (b *bundle) completed() leases.Lease {
 	b.Helper()
-	w, err := b.calm.Take(b.ctx, b.create(), b.other())
+	w, err := b.calm.Take(b.Context(), b.create(), b.other())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.asked(b.me.Worker)
-	n := func(v int64) types.AttributeValue { return &types.AttributeValueMemberN{Value: fmt.Sprint(v)} }
 	c := w.Lease.Counter
 	err = b.update("SET #n = :next, #t.#at = :next REMOVE #c", "#n = :seen",
 		map[string]string{"#n": "leaseCounter", "#t": "tenure", "#at": "at", "#c": "checkpointOwner"},
-		map[string]types.AttributeValue{":seen": n(c), ":next": n(c + 1)})
+		map[string]types.AttributeValue{":seen": number(c), ":next": number(c + 1)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -177,7 +176,7 @@ func (b *bundle) completed() leases.Lease {
 // note fails unless the attribute that nobody knows is still there.
 func (b *bundle) note() {
 	b.Helper()
-	out, err := b.raw.GetItem(b.ctx, &dynamodb.GetItemInput{
+	out, err := b.raw.GetItem(b.Context(), &dynamodb.GetItemInput{
 		TableName: &b.suite.table, ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{"leaseKey": &types.AttributeValueMemberS{Value: b.key}},
 	})
@@ -195,6 +194,10 @@ func (b *bundle) same(belief leases.Lease) {
 	if diff := cmp.Diff(b.row(), belief); diff != "" {
 		b.Errorf("table and belief differ (-table +belief):\n%s", diff)
 	}
+}
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
 func randomName(prefix string) string { return prefix + "-" + rand.Text()[:10] }

@@ -2,6 +2,7 @@ package leasetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -92,18 +93,18 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	send := func() (*http.Response, error) {
-		again := r.Clone(r.Context())
+	send := func(ctx context.Context) (*http.Response, error) {
+		again := r.Clone(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		return c.next.Do(again)
 	}
-	resp, err := send()
+	resp, err := send(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	if f.resend {
-		resp.Body.Close()
-		if resp, err = send(); err != nil {
+		_ = resp.Body.Close()
+		if resp, err = send(r.Context()); err != nil {
 			return nil, err
 		}
 	}
@@ -112,10 +113,10 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case f.drop:
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		return nil, errReset
 	case f.fail:
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		return answer(r, http.StatusInternalServerError), nil
 	case f.cut:
 		resp.Body = struct {
@@ -123,7 +124,7 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 			io.Closer
 		}{io.MultiReader(io.LimitReader(resp.Body, 1), broken{}), resp.Body}
 	case f.hang:
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}

@@ -1,7 +1,10 @@
 package leasetest_test
 
 import (
+	"bytes"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -20,6 +23,31 @@ func TestTable_onTheEmulator(t *testing.T) {
 	leasetest.Run(t, leasetest.Server{
 		Name: "emulator", Config: emulator.New().AWSConfig(), Features: leasetest.Kinds["emulator"], Patience: 100 * time.Millisecond,
 	})
+}
+
+// Some servers do not return the item on which a condition failed. The emulator is made one of them, so that the way around
+// is tested without them.
+func TestTable_onAServerThatReturnsNoOldItem(t *testing.T) {
+	t.Parallel()
+	cfg := emulator.New().AWSConfig()
+	cfg.HTTPClient = forgetful{cfg.HTTPClient}
+	features := leasetest.Kinds["emulator"]
+	features.OldItemOnFailure = false
+	leasetest.Run(t, leasetest.Server{Name: "emulator without ALL_OLD", Config: cfg, Features: features, Patience: 100 * time.Millisecond})
+}
+
+// forgetful takes the wish for the old item out of each request.
+type forgetful struct{ next aws.HTTPClient }
+
+func (f forgetful) Do(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	body = bytes.Replace(body, []byte(`"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`), []byte(`"ReturnValuesOnConditionCheckFailure":"NONE"`), 1)
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return f.next.Do(r)
 }
 
 // TestTable_onAnotherServer runs the suite against SHARDLEASE_DYNAMODB_ENDPOINT, a server of the kind that

@@ -26,13 +26,13 @@ func rivals() []rival {
 		{name: "a Java worker with our id writes it", act: func(b *bundle) { b.java("w1") }},
 		{name: "another process with our id takes it", act: func(b *bundle) { b.takenBy(b.twin()) }, duplicate: true},
 		{name: "it is deleted", act: func(b *bundle) {
-			if err := b.calm.Delete(b.ctx, b.row()); err != nil {
+			if err := b.calm.Delete(b.Context(), b.row()); err != nil {
 				b.Fatal(err)
 			}
 		}},
 		{name: "it is deleted, made anew and taken until the counter is the same", anew: true, act: func(b *bundle) {
 			l := b.row()
-			if err := b.calm.Delete(b.ctx, l); err != nil {
+			if err := b.calm.Delete(b.Context(), l); err != nil {
 				b.Fatal(err)
 			}
 			b.create()
@@ -66,12 +66,12 @@ func (s *suite) loses(t *testing.T, w write) {
 				} else {
 					r.act(b)
 				}
-				before, wasThere, err := b.calm.Get(b.ctx, b.key)
+				before, wasThere, err := b.calm.Get(b.Context(), b.key)
 				if err != nil {
 					t.Fatal(err)
 				}
 				b.faults.strike(w.action, f)
-				got, err := w.do(b.ctx, b, seen)
+				got, err := w.do(b.Context(), b, seen)
 				if w.name == "delete" && !wasThere {
 					if err != nil {
 						t.Errorf("delete of a row that is gone: %v", err)
@@ -91,7 +91,7 @@ func (s *suite) loses(t *testing.T, w write) {
 				if when == "after, and reply lost" {
 					return // the rival's row is what the next lines would compare with itself
 				}
-				after, isThere, err := b.calm.Get(b.ctx, b.key)
+				after, isThere, err := b.calm.Get(b.Context(), b.key)
 				if err != nil || isThere != wasThere {
 					t.Fatalf("row is there %t, was %t, error %v", isThere, wasThere, err)
 				}
@@ -110,7 +110,7 @@ func (s *suite) createLoses(t *testing.T) {
 			b := s.bundle(t)
 			before := b.held()
 			b.faults.strike("PutItem", f)
-			created, err := b.table.Create(b.ctx, leases.Lease{Key: b.key, Checkpoint: checkpoint.TrimHorizon, ParentShardIDs: []string{"p1", "p2"}})
+			created, err := b.table.Create(b.Context(), leases.Lease{Key: b.key, Checkpoint: checkpoint.TrimHorizon, ParentShardIDs: []string{"p1", "p2"}})
 			if created || err != nil {
 				t.Errorf("created %t, error %v; want neither", created, err)
 			}
@@ -126,14 +126,14 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		held := b.held()
 		b.asked("w2")
-		w, err := b.table.Renew(b.ctx, held, b.me, leases.Renewal{})
+		w, err := b.table.Renew(b.Context(), held, b.me, leases.Renewal{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !w.Lease.MarkIsLive() || w.Lease.ActualOwner() != "w1" || w.Lease.HandoffTo != "w2" {
 			t.Errorf("row after it: %+v", w.Lease)
 		}
-		if w, err = b.table.Update(b.ctx, w.Lease, b.me, leases.Update{Checkpoint: &at12}); err != nil || !w.Lease.MarkIsLive() {
+		if w, err = b.table.Update(b.Context(), w.Lease, b.me, leases.Update{Checkpoint: &at12}); err != nil || !w.Lease.MarkIsLive() {
 			t.Errorf("checkpoint under the mark: row %+v, error %v", w.Lease, err)
 		}
 	})
@@ -142,7 +142,7 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		held := b.held()
 		b.faults.strike("UpdateItem", fault{drop: true, landed: func() { b.asked("w2") }})
-		w, err := b.table.Update(b.ctx, held, b.me, leases.Update{Checkpoint: &at12})
+		w, err := b.table.Update(b.Context(), held, b.me, leases.Update{Checkpoint: &at12})
 		if err != nil || !w.Lease.MarkIsLive() || w.Lease.Checkpoint != at12 || w.Recovered != leases.ByThisCall {
 			t.Errorf("row %+v, recovered %v, error %v", w.Lease, w.Recovered, err)
 		}
@@ -153,7 +153,7 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		seen := b.create()
 		b.faults.strike("UpdateItem", fault{drop: true, landed: func() { b.asked("w2") }})
-		w, err := b.table.Take(b.ctx, seen, b.me)
+		w, err := b.table.Take(b.Context(), seen, b.me)
 		if err != nil || !w.Lease.MarkIsLive() || w.Lease.ActualOwner() != "w1" || w.Lease.Owner != "w2" {
 			t.Errorf("row %+v, error %v", w.Lease, err)
 		}
@@ -164,7 +164,7 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		held := b.held()
 		b.asked("w2")
-		err := b.table.Evict(b.ctx, held, b.me)
+		err := b.table.Evict(b.Context(), held, b.me)
 		asked, ok := errors.AsType[*leases.HandoffAskedError](err)
 		if !ok || errors.Is(err, leases.ErrLeaseLost) || !asked.Lease.MarkIsLive() {
 			t.Fatalf("error %v, want one that shows the mark", err)
@@ -179,7 +179,7 @@ func (s *suite) tenures(t *testing.T) {
 		if err := b.update("REMOVE #h", "", map[string]string{"#h": "handoffTo"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.table.Evict(b.ctx, held, b.me); err != nil {
+		if err := b.table.Evict(b.Context(), held, b.me); err != nil {
 			t.Fatal(err)
 		}
 		if l := b.row(); l.Owner != "" || l.CheckpointOwner != "" {
@@ -194,7 +194,7 @@ func (s *suite) tenures(t *testing.T) {
 		if err := b.update("REMOVE #h", "", map[string]string{"#h": "handoffTo"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if w, err := b.table.Renew(b.ctx, held, b.me, leases.Renewal{}); !errors.Is(err, leases.ErrLeaseLost) {
+		if w, err := b.table.Renew(b.Context(), held, b.me, leases.Renewal{}); !errors.Is(err, leases.ErrLeaseLost) {
 			t.Errorf("row %+v, error %v; want lease lost", w.Lease, err)
 		}
 	})
@@ -203,7 +203,7 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		held, me := b.held(), b.me
 		me.Leaving = true
-		w, err := b.table.Renew(b.ctx, held, me, leases.Renewal{})
+		w, err := b.table.Renew(b.Context(), held, me, leases.Renewal{})
 		if err != nil || !w.Lease.Tenure.Leaving || w.Lease.Tenure.Max != 5 || w.Lease.Tenure.Zone != "a" || w.Lease.Tenure.Failover != failover {
 			t.Errorf("tenure %+v, error %v", w.Lease.Tenure, err)
 		}
@@ -213,13 +213,13 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		b.create()
 		for _, at := range []int64{1000, 2000} {
-			if err := b.table.UpdateMetadata(b.ctx, b.key, leases.Metadata{StartAtMillis: at}); err != nil {
+			if err := b.table.UpdateMetadata(b.Context(), b.key, leases.Metadata{StartAtMillis: at}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		seen := b.row()
 		seen.StartAtMillis = 3000
-		w, err := b.table.Take(b.ctx, seen, b.me)
+		w, err := b.table.Take(b.Context(), seen, b.me)
 		if err != nil || w.Lease.StartAtMillis != 1000 {
 			t.Errorf("startAtMillis %d, error %v; want 1000", w.Lease.StartAtMillis, err)
 		}
@@ -227,12 +227,12 @@ func (s *suite) tenures(t *testing.T) {
 	t.Run("a checkpoint does not go back", func(t *testing.T) {
 		t.Parallel()
 		b := s.bundle(t)
-		w, err := b.table.Update(b.ctx, b.held(), b.me, leases.Update{Checkpoint: &at12})
+		w, err := b.table.Update(b.Context(), b.held(), b.me, leases.Update{Checkpoint: &at12})
 		if err != nil {
 			t.Fatal(err)
 		}
 		back := checkpoint.ExtendedSequenceNumber{SequenceNumber: "9"}
-		_, err = b.table.Update(b.ctx, w.Lease, b.me, leases.Update{Checkpoint: &back})
+		_, err = b.table.Update(b.Context(), w.Lease, b.me, leases.Update{Checkpoint: &back})
 		r, ok := errors.AsType[*leases.RegressError](err)
 		if !ok || errors.Is(err, leases.ErrLeaseLost) || r.Have != at12 || r.Want != back {
 			t.Errorf("error %v, want one that names both", err)
@@ -248,7 +248,7 @@ func (s *suite) tenures(t *testing.T) {
 		s.unknown(b, checkpointTo12, held)
 		b.faults.heal()
 		back := checkpoint.ExtendedSequenceNumber{SequenceNumber: "9"}
-		w, err := b.table.Update(b.ctx, held, b.me, leases.Update{Checkpoint: &back})
+		w, err := b.table.Update(b.Context(), held, b.me, leases.Update{Checkpoint: &back})
 		if _, ok := errors.AsType[*leases.RegressError](err); !ok || w.Recovered != leases.ByEarlierCall {
 			t.Errorf("recovered %v, error %v", w.Recovered, err)
 		}
@@ -260,7 +260,7 @@ func (s *suite) tenures(t *testing.T) {
 		held, next := b.held(), b.me
 		next.Nonce = "host1/11/00000000000000aa/next"
 		b.takenBy(next)
-		_, err := b.table.Update(b.ctx, held, b.me, leases.Update{Checkpoint: &at12})
+		_, err := b.table.Update(b.Context(), held, b.me, leases.Update{Checkpoint: &at12})
 		if _, dup := errors.AsType[*leases.DuplicateWorkerError](err); dup || !errors.Is(err, leases.ErrLeaseLost) {
 			t.Errorf("error %v, want lease lost, and no other process blamed", err)
 		}
@@ -270,7 +270,7 @@ func (s *suite) tenures(t *testing.T) {
 		b := s.bundle(t)
 		held := b.held()
 		b.faults.strike("UpdateItem", fault{hang: true})
-		w, err := b.table.Renew(b.ctx, held, b.me, leases.Renewal{})
+		w, err := b.table.Renew(b.Context(), held, b.me, leases.Renewal{})
 		if err != nil || w.Recovered != leases.ByThisCall || b.faults.count("UpdateItem") != 3 {
 			t.Errorf("recovered %v after %d requests, error %v; want by this call after 3", w.Recovered, b.faults.count("UpdateItem"), err)
 		}

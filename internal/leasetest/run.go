@@ -67,10 +67,10 @@ func (s *suite) writes(t *testing.T, w write) {
 			b := s.bundle(t)
 			seen := w.before(b)
 			b.faults.strike(w.action, faults...)
-			got, err := w.do(b.ctx, b, seen)
+			got, err := w.do(b.Context(), b, seen)
 			if name == "sent twice by a client" && w.action == "PutItem" {
 				// The row is there, and nobody can know that it was this call that made it.
-				if got, found, readErr := b.calm.Get(b.ctx, b.key); !found || readErr != nil {
+				if got, found, readErr := b.calm.Get(b.Context(), b.key); !found || readErr != nil {
 					t.Errorf("row %+v, found %t, error %v", got, found, readErr)
 				}
 				return
@@ -94,7 +94,7 @@ func (s *suite) writes(t *testing.T, w write) {
 				t.Errorf("recovered %v; the write is this call's", got.Recovered)
 			}
 			b.same(got.Lease)
-			if _, err := b.table.Renew(b.ctx, got.Lease, b.me, leases.Renewal{}); err != nil {
+			if _, err := b.table.Renew(b.Context(), got.Lease, b.me, leases.Renewal{}); err != nil {
 				t.Errorf("renew after it: %v", err)
 			}
 		})
@@ -106,7 +106,7 @@ func (s *suite) writes(t *testing.T, w write) {
 		b.faults.strike(w.action, fault{drop: true}, fault{refuse: true, forever: true})
 		s.unknown(b, w, seen)
 		b.faults.heal()
-		got, err := w.do(b.ctx, b, seen)
+		got, err := w.do(b.Context(), b, seen)
 		if w.action == "PutItem" {
 			return // the second call cannot know that the first one made the row
 		}
@@ -129,7 +129,7 @@ func (s *suite) writes(t *testing.T, w write) {
 			s.unknown(b, w, seen)
 			// The condition of this attempt fails on the earlier call's write, and nothing gets through afterwards.
 			b.faults.strike(w.action, fault{}, fault{refuse: true, forever: true})
-			ctx, cancel := context.WithTimeout(b.ctx, s.patience())
+			ctx, cancel := context.WithTimeout(b.Context(), s.patience())
 			defer cancel()
 			got, err := w.do(ctx, b, seen)
 			if err != nil {
@@ -149,10 +149,10 @@ func (s *suite) writes(t *testing.T, w write) {
 		t.Run("row gone", func(t *testing.T) {
 			t.Parallel()
 			b := s.bundle(t)
-			if err := b.table.UpdateMetadata(b.ctx, b.key, leases.Metadata{ChildShardIDs: []string{"c1"}}); !errors.Is(err, leases.ErrLeaseLost) {
+			if err := b.table.UpdateMetadata(b.Context(), b.key, leases.Metadata{ChildShardIDs: []string{"c1"}}); !errors.Is(err, leases.ErrLeaseLost) {
 				t.Errorf("error %v, want lease lost", err)
 			}
-			if _, found, err := b.calm.Get(b.ctx, b.key); found || err != nil {
+			if _, found, err := b.calm.Get(b.Context(), b.key); found || err != nil {
 				t.Errorf("found %t, error %v: the write made a row", found, err)
 			}
 		})
@@ -167,7 +167,7 @@ func (s *suite) patience() time.Duration { return cmp.Or(s.server.Patience, 400*
 // unknown runs a write that cannot end in time.
 func (s *suite) unknown(b *bundle, w write, seen leases.Lease) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, s.patience())
+	ctx, cancel := context.WithTimeout(b.Context(), s.patience())
 	defer cancel()
 	_, err := w.do(ctx, b, seen)
 	if err == nil || errors.Is(err, leases.ErrLeaseLost) || !errors.Is(err, context.DeadlineExceeded) {

@@ -26,11 +26,11 @@ func (s *suite) tables(t *testing.T) {
 		cfg.TableName = randomName("shardlease-ensure")
 		change(&cfg)
 		table := leases.NewTable(b.raw, cfg, leases.TableOptions{})
-		return table, cfg.TableName, table.Ensure(b.ctx)
+		return table, cfg.TableName, table.Ensure(b.Context())
 	}
 	describe := func(b *bundle, name string) *types.TableDescription {
 		b.Helper()
-		out, err := b.raw.DescribeTable(b.ctx, &dynamodb.DescribeTableInput{TableName: &name})
+		out, err := b.raw.DescribeTable(b.Context(), &dynamodb.DescribeTableInput{TableName: &name})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -43,14 +43,14 @@ func (s *suite) tables(t *testing.T) {
 		cfg.TableName = randomName("shardlease-ensure")
 		var g errgroup.Group
 		for range 4 {
-			g.Go(func() error { return leases.NewTable(b.raw, cfg, leases.TableOptions{}).Ensure(b.ctx) })
+			g.Go(func() error { return leases.NewTable(b.raw, cfg, leases.TableOptions{}).Ensure(b.Context()) })
 		}
 		if err := g.Wait(); err != nil {
 			t.Fatal(err)
 		}
 		drop(t, b.raw, cfg.TableName)
 		cfg.CreateTable = false // it is there
-		if err := leases.NewTable(b.raw, cfg, leases.TableOptions{}).Ensure(b.ctx); err != nil {
+		if err := leases.NewTable(b.raw, cfg, leases.TableOptions{}).Ensure(b.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -62,7 +62,7 @@ func (s *suite) tables(t *testing.T) {
 		client := s.server.Config.Copy()
 		client.HTTPClient = b.faults
 		b.faults.strike("CreateTable", fault{drop: true})
-		if err := leases.NewTable(dynamodb.NewFromConfig(client), cfg, leases.TableOptions{}).Ensure(b.ctx); err != nil {
+		if err := leases.NewTable(dynamodb.NewFromConfig(client), cfg, leases.TableOptions{}).Ensure(b.Context()); err != nil {
 			t.Error(err)
 		}
 		drop(t, b.raw, cfg.TableName)
@@ -82,7 +82,7 @@ func (s *suite) tables(t *testing.T) {
 		if p := d.ProvisionedThroughput; p == nil || aws.ToInt64(p.ReadCapacityUnits) != 12 || aws.ToInt64(p.WriteCapacityUnits) != 13 {
 			t.Errorf("throughput %+v, want 12 and 13", d.ProvisionedThroughput)
 		}
-		tags, err := b.raw.ListTagsOfResource(b.ctx, &dynamodb.ListTagsOfResourceInput{ResourceArn: d.TableArn})
+		tags, err := b.raw.ListTagsOfResource(b.Context(), &dynamodb.ListTagsOfResourceInput{ResourceArn: d.TableArn})
 		declared(t, "Tags", s.server.Features.Tags, err == nil && len(tags.Tags) == 1)
 	})
 	t.Run("deletion protection", func(t *testing.T) {
@@ -93,12 +93,12 @@ func (s *suite) tables(t *testing.T) {
 			t.Fatal(err)
 		}
 		drop(t, b.raw, name)
-		_, err = b.raw.DeleteTable(b.ctx, &dynamodb.DeleteTableInput{TableName: &name})
+		_, err = b.raw.DeleteTable(b.Context(), &dynamodb.DeleteTableInput{TableName: &name})
 		declared(t, "DeletionProtection", s.server.Features.DeletionProtection, err != nil)
 		if err == nil {
 			return
 		}
-		if _, err := b.raw.UpdateTable(b.ctx, &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)}); err != nil {
+		if _, err := b.raw.UpdateTable(b.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -114,7 +114,7 @@ func (s *suite) tables(t *testing.T) {
 			}
 			return
 		}
-		out, err := b.raw.DescribeContinuousBackups(b.ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
+		out, err := b.raw.DescribeContinuousBackups(b.Context(), &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
 		if err != nil || out.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled {
 			t.Errorf("backups %+v, error %v", out, err)
 		}
@@ -148,12 +148,12 @@ func alien(b *bundle, name string, keys ...string) {
 		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: &k, AttributeType: types.ScalarAttributeTypeS})
 		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: &k, KeyType: []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}[i]})
 	}
-	if _, err := b.raw.CreateTable(b.ctx, in); err != nil {
+	if _, err := b.raw.CreateTable(b.Context(), in); err != nil {
 		b.Fatal(err)
 	}
 	drop(b.TB.(*testing.T), b.raw, name)
 	waiter := dynamodb.NewTableExistsWaiter(b.raw, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = 50 * time.Millisecond })
-	if err := waiter.Wait(b.ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
+	if err := waiter.Wait(b.Context(), &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -169,7 +169,7 @@ func (s *suite) reads(t *testing.T) {
 		return leases.NewTable(b.raw, cfg, leases.TableOptions{})
 	}
 	table := open(func(*config.LeaseManagementConfig) {})
-	if err := table.Ensure(b.ctx); err != nil {
+	if err := table.Ensure(b.Context()); err != nil {
 		t.Fatal(err)
 	}
 	drop(t, b.raw, name)
@@ -178,10 +178,10 @@ func (s *suite) reads(t *testing.T) {
 	for i := range rows {
 		key := fmt.Sprintf("shardId-%02d", i)
 		want = append(want, key)
-		if _, err := table.Create(b.ctx, leases.Lease{Key: key, Checkpoint: checkpoint.TrimHorizon}); err != nil {
+		if _, err := table.Create(b.Context(), leases.Lease{Key: key, Checkpoint: checkpoint.TrimHorizon}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.raw.UpdateItem(b.ctx, &dynamodb.UpdateItemInput{
+		if _, err := b.raw.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{
 			TableName: &name, Key: map[string]types.AttributeValue{"leaseKey": &types.AttributeValueMemberS{Value: key}},
 			UpdateExpression: aws.String("SET #p = :p"), ExpressionAttributeNames: map[string]string{"#p": "pad"},
 			ExpressionAttributeValues: map[string]types.AttributeValue{":p": &types.AttributeValueMemberS{Value: strings.Repeat("x", pad)}},
@@ -192,7 +192,7 @@ func (s *suite) reads(t *testing.T) {
 	consistentRight := true
 	for _, consistent := range []bool{false, true} {
 		for _, segments := range []int{0, 1, 4} {
-			l, err := open(func(c *config.LeaseManagementConfig) { c.ScanSegments, c.ConsistentReads = segments, consistent }).List(b.ctx)
+			l, err := open(func(c *config.LeaseManagementConfig) { c.ScanSegments, c.ConsistentReads = segments, consistent }).List(b.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +220,7 @@ func (s *suite) reads(t *testing.T) {
 		}
 	}
 	declared(t, "ConsistentCapacity", s.server.Features.ConsistentCapacity, consistentRight && s.server.Features.ConsumedCapacity)
-	out, err := b.raw.Scan(b.ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal})
+	out, err := b.raw.Scan(b.Context(), &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func (s *suite) reads(t *testing.T) {
 func (s *suite) modes(t *testing.T) {
 	put := func(b *bundle, table, key, version string) {
 		b.Helper()
-		_, err := b.raw.PutItem(b.ctx, &dynamodb.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
+		_, err := b.raw.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
 			key: &types.AttributeValueMemberS{Value: "Migration3.0"}, "cv": &types.AttributeValueMemberS{Value: version},
 		}})
 		if err != nil {
@@ -243,11 +243,11 @@ func (s *suite) modes(t *testing.T) {
 		cfg := s.config()
 		cfg.TableName = randomName("shardlease-mode")
 		table := leases.NewTable(b.raw, cfg, leases.TableOptions{})
-		if err := table.Ensure(b.ctx); err != nil {
+		if err := table.Ensure(b.Context()); err != nil {
 			t.Fatal(err)
 		}
 		drop(t, b.raw, cfg.TableName)
-		if err := table.CheckMode(b.ctx, cfg.TableName); err != nil {
+		if err := table.CheckMode(b.Context(), cfg.TableName); err != nil {
 			t.Errorf("without the row: %v", err)
 		}
 		place, key := cfg.TableName, "leaseKey"
@@ -260,7 +260,7 @@ func (s *suite) modes(t *testing.T) {
 			"CLIENT_VERSION_3X": true, "CLIENT_VERSION_3X_WITH_ROLLBACK": true,
 		} {
 			put(b, place, key, version)
-			err := table.CheckMode(b.ctx, cfg.TableName)
+			err := table.CheckMode(b.Context(), cfg.TableName)
 			mode, found := errors.AsType[*leases.KCL3ModeError](err)
 			if found != is || !is && err != nil || is && (mode.Version != version || mode.Table != place) {
 				t.Errorf("%s in %s: error %v; want one %t", version, place, err, is)
@@ -283,13 +283,13 @@ func (s *suite) features(t *testing.T) {
 	declared(t, "ComparesPaths", f.ComparesPaths, holds && failed)
 
 	before := b.faults.count("GetItem")
-	if _, err := b.table.Renew(b.ctx, held, b.me, leases.Renewal{}); !errors.Is(err, leases.ErrLeaseLost) {
+	if _, err := b.table.Renew(b.Context(), held, b.me, leases.Renewal{}); !errors.Is(err, leases.ErrLeaseLost) {
 		t.Errorf("error %v, want lease lost", err)
 	}
 	declared(t, "OldItemOnFailure", f.OldItemOnFailure, b.faults.count("GetItem") == before)
 
 	key := map[string]types.AttributeValue{"leaseKey": &types.AttributeValueMemberS{Value: b.key}}
-	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
 	defer cancel()
 	_, err := b.raw.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{ConditionCheck: &types.ConditionCheck{TableName: &s.table, Key: key, ConditionExpression: aws.String("attribute_exists(leaseKey)")}},

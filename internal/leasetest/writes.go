@@ -98,7 +98,7 @@ func counterMoving() []write {
 		{
 			name: "checkpoint", action: "UpdateItem", holds: true, held: true,
 			before: func(b *bundle) leases.Lease {
-				w, err := b.calm.Update(b.ctx, b.held(), b.me, leases.Update{Pending: &pending})
+				w, err := b.calm.Update(b.Context(), b.held(), b.me, leases.Update{Pending: &pending})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -169,7 +169,7 @@ func others() []write {
 				return leases.Written{}, b.table.Delete(ctx, seen)
 			},
 			effect: func(b *bundle, seen leases.Lease) string {
-				if _, found, err := b.calm.Get(b.ctx, b.key); found || err != nil {
+				if _, found, err := b.calm.Get(b.Context(), b.key); found || err != nil {
 					return fmt.Sprintf("no row (found %t, error %v)", found, err)
 				}
 				return ""
