@@ -77,7 +77,7 @@ func allowed(err error) string {
 			}
 		}
 		if len(names) == 0 {
-			return fmt.Sprintf("; usage: %s", node.Summary())
+			return "; usage: " + node.Summary()
 		}
 		return "; commands: " + strings.Join(names, ", ")
 	}

@@ -158,7 +158,7 @@ func TestEmulator_namesThePortThatItCannotHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	got := command(t.Context(), "", "emulator", "--listen", l.Addr().String())
 	if got.code != exitFailed || !strings.Contains(got.err, l.Addr().String()) {
 		t.Errorf("exit code %d, error %q; want 1 and the address", got.code, got.err)

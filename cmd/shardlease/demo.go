@@ -45,7 +45,7 @@ func (c demoCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to start workers from: %w", err)
 	}
-	seed := rand.Uint64N(1_000_000) //nolint:gosec // chance for a show
+	seed := rand.Uint64N(1_000_000)
 	if c.Seed != nil {
 		seed = *c.Seed
 	}

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(s.err, "shardlease: %s\n", oneLine(err))
+	_, _ = fmt.Fprintf(s.err, "shardlease: %s\n", oneLine(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

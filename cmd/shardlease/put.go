@@ -39,7 +39,7 @@ func (c putCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	err = put.Run(ctx, api, in, put.Options{Stream: c.Stream, KeyField: c.KeyField, Source: source, Where: c.KinesisFlags.String(), Log: s.err})
+	err = put.Run(ctx, api, in, put.Options{Stream: c.Stream, KeyField: c.KeyField, Source: source, Where: c.String(), Log: s.err})
 	if closing := in.Close(); err == nil && closing != nil {
 		return fmt.Errorf("close %s: %w", source, closing)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -137,7 +138,7 @@ func TestRun_withAnOutputThatBreaksCheckpointsOnlyWhatWasWritten(t *testing.T) {
 		}
 		one, two := first.records(t), second.records(t)
 		for n := range 1000 {
-			if data := fmt.Sprint(n); one[data]+two[data] == 0 {
+			if data := strconv.Itoa(n); one[data]+two[data] == 0 {
 				t.Fatalf("record %s was never printed; %d were before the break, %d after it", data, len(one), len(two))
 			}
 		}
@@ -171,7 +172,9 @@ func TestRun_untilCaughtUpTakesOverFromAPeerThatVanishes(t *testing.T) {
 		}
 		stopPeer()
 		thaw()
-		<-peerDone
+		if err := <-peerDone; err != nil {
+			t.Errorf("the peer, thawed and stopped: %v", err)
+		}
 	})
 }
 

@@ -29,7 +29,6 @@ type board struct {
 	timeline []entry
 	stored   int // records
 	arrived  int // different records
-	told     time.Duration
 }
 
 // shardState is one line of the screen's upper half.
@@ -285,20 +284,17 @@ func (b *board) faults() (texts []string) {
 }
 
 func list(shards []string) string {
-	if len(shards) == 0 {
-		return "nothing"
-	}
-	text := "shard"
-	if len(shards) > 1 {
-		text = "shards"
-	}
+	names := make([]string, len(shards))
 	for i, s := range shards {
-		if i > 0 {
-			text += ","
-		}
-		text += " " + strings.TrimPrefix(short(s), "shard ")
+		names[i] = strings.TrimPrefix(short(s), "shard ")
 	}
-	return text
+	switch len(names) {
+	case 0:
+		return "nothing"
+	case 1:
+		return "shard " + names[0]
+	}
+	return "shards " + strings.Join(names, ", ")
 }
 
 // quit marks a worker that is asked to stop because the demo is over; it is called under the board's lock.

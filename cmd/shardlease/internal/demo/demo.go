@@ -41,7 +41,7 @@ var ErrVerdict = errors.New("the audit found faults")
 
 // Run shows the demo on out. It fails if the audit finds a record lost, out of order or invented, if a worker ended by
 // itself, if the demo could not be staged, or when ctx ends. No process outlives it.
-func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+func Run(ctx context.Context, out io.Writer, o Options) error {
 	clock := loop.ClockOf(ctx)
 	server := emulator.New()
 	if err := server.CreateStream(stream, o.Shards); err != nil {
@@ -52,7 +52,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	defer closeServer()
-	fmt.Fprintf(out, "%d workers share %d shards and %d records; FailoverTime is %v (a lease is respected for so long after its last renewal; the default is 10s); --seed %d\n\n",
+	_, _ = fmt.Fprintf(out, "%d workers share %d shards and %d records; FailoverTime is %v (a lease is respected for so long after its last renewal; the default is 10s); --seed %d\n\n",
 		o.Workers, o.Shards, o.Records, FailoverTime, o.Seed)
 
 	b := newBoard(clock, o.Records)
@@ -74,9 +74,8 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return staged
 	}
 	v := audit(b.evidence())
-	fmt.Fprintln(out)
 	v.print(out)
-	fmt.Fprintf(out, "  took %.1f s, --seed %d\n", b.now().Seconds(), o.Seed)
+	_, _ = fmt.Fprintf(out, "  took %.1f s, --seed %d\n", b.now().Seconds(), o.Seed)
 	if !v.ok() {
 		return fmt.Errorf("%w: %d lost, %d out of order, %d never produced", ErrVerdict, v.lost, v.outOfOrder, v.unknown)
 	}
@@ -101,7 +100,7 @@ func stage(ctx context.Context, server *emulator.Server, b *board, f *fleet, o O
 	// Two sources of chance, so that what one of them is asked does not change what the other answers.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		l := load{stream: stream, records: o.Records, keys: keysFor(o.Records), random: rand.New(rand.NewPCG(o.Seed, 1))} //nolint:gosec // chance for a show
+		l := load{stream: stream, records: o.Records, keys: keysFor(o.Records), random: rand.New(rand.NewPCG(o.Seed, 1))}
 		if err := l.run(groupCtx, api, b); err != nil {
 			return err
 		}
@@ -109,13 +108,14 @@ func stage(ctx context.Context, server *emulator.Server, b *board, f *fleet, o O
 		return nil
 	})
 	group.Go(func() error {
-		s := scenario{stream: stream, api: api, board: b, fleet: f, joiner: name(o.Workers), random: rand.New(rand.NewPCG(o.Seed, 2))} //nolint:gosec // chance for a show
+		s := scenario{stream: stream, api: api, board: b, fleet: f, joiner: name(o.Workers), random: rand.New(rand.NewPCG(o.Seed, 2))}
 		return s.run(groupCtx)
 	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return drained(ctx, b)
+	drain(ctx, b)
+	return context.Cause(ctx)
 }
 
 func name(i int) string { return fmt.Sprintf("worker-%d", i+1) }
@@ -142,24 +142,26 @@ func assembled(ctx context.Context, b *board, o Options) error {
 	})
 }
 
-// drained waits until every record has arrived. When none comes for long it gives up: the audit will say what is missing.
-func drained(ctx context.Context, b *board) error {
+// drain waits until every record has arrived, or ctx has ended. When none comes for long it gives up: the audit will say
+// what is missing.
+func drain(ctx context.Context, b *board) {
 	for {
 		arrived := 0
 		b.look(func() { arrived = b.arrived })
 		bounded, cancel := loop.Timeout(ctx, drainLimit, "deliver another record")
-		all := false
-		err := b.wait(bounded, func() bool { all = b.arrived == b.stored; return all || b.arrived > arrived })
+		silent := b.wait(bounded, func() bool { return b.arrived == b.stored || b.arrived > arrived }) != nil
 		cancel()
+		var missing int
+		b.look(func() { missing = b.stored - b.arrived })
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			b.say("no record has arrived for %v, and %d are missing", drainLimit, b.total-arrived)
-			return nil
-		case all:
+			return
+		case missing == 0:
 			b.say("all records have arrived")
-			return nil
+			return
+		case silent:
+			b.say("no record has arrived for %v, and %d are missing", drainLimit, missing)
+			return
 		}
 	}
 }

@@ -41,7 +41,7 @@ func newFleet(bin string, board *board, args func(id string) []string) *fleet {
 
 // start starts a worker; its reports go to the board.
 func (f *fleet) start(id string) error {
-	cmd := exec.Command(f.bin, f.args(id)...) //nolint:gosec // our own binary
+	cmd := exec.Command(f.bin, f.args(id)...)
 	p := &process{cmd: cmd, log: &tail{}, done: make(chan struct{})}
 	cmd.Stderr = p.log
 	cmd.WaitDelay = time.Second

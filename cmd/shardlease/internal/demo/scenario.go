@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
@@ -168,7 +169,7 @@ func (s *scenario) victim() string {
 func (s *scenario) kill(ctx context.Context) error {
 	id := s.victim()
 	if id == "" {
-		return fmt.Errorf("kill a worker: none is running")
+		return errors.New("kill a worker: none is running")
 	}
 	held := s.board.doom(id, killed)
 	if err := s.fleet.kill(ctx, id); err != nil {
@@ -180,7 +181,7 @@ func (s *scenario) kill(ctx context.Context) error {
 func (s *scenario) stop(ctx context.Context) error {
 	id := s.victim()
 	if id == "" {
-		return fmt.Errorf("stop a worker: none is running")
+		return errors.New("stop a worker: none is running")
 	}
 	held := s.board.doom(id, stopped)
 	s.fleet.ask(id)

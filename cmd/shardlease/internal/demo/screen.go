@@ -16,7 +16,8 @@ const (
 	redraw     = 200 * time.Millisecond
 	statusLine = 2 * time.Second // between lines of status where nothing can be redrawn
 	mostShards = 16              // on the screen
-	mostEvents = 14              // on the screen
+	mostEvents = 14              // on the screen while it is redrawn
+	columns    = 79              // of the narrowest usual terminal: a line that wraps would spoil the redrawing
 	barWidth   = 30
 )
 
@@ -26,8 +27,9 @@ type screen struct {
 	out      io.Writer
 	terminal bool
 	board    *board
-	drawn    int // lines on the terminal that the next drawing replaces
-	told     int // events printed
+	drawn    int  // lines on the terminal that the next drawing replaces
+	told     int  // events printed
+	last     bool // nothing is redrawn after this drawing: show everything
 }
 
 // isTerminal tells whether out can be redrawn. It knows no library's tricks: a character device that calls itself a
@@ -57,7 +59,7 @@ func (s *screen) run(ctx context.Context) {
 			s.print()
 			if now := s.board.now(); now-last >= statusLine {
 				last = now
-				fmt.Fprintln(s.out, s.status())
+				s.say(s.status())
 			}
 		}
 		if s.board.clock.Sleep(ctx, redraw) != nil {
@@ -65,10 +67,11 @@ func (s *screen) run(ctx context.Context) {
 		}
 	}
 	if s.terminal {
+		s.last = true
 		s.draw()
 	} else {
 		s.print()
-		fmt.Fprintln(s.out, s.status())
+		s.say(s.status())
 	}
 }
 
@@ -79,9 +82,12 @@ func (s *screen) print() {
 	s.board.mu.Unlock()
 	s.told += len(news)
 	for _, e := range news {
-		fmt.Fprintln(s.out, e)
+		s.say(e.String())
 	}
 }
+
+// say writes a line. If nobody reads it the demo goes on all the same: its exit code is worth having.
+func (s *screen) say(line string) { _, _ = io.WriteString(s.out, line+"\n") }
 
 func (e entry) String() string { return fmt.Sprintf("%6.2f s  %s", e.at.Seconds(), e.text) }
 
@@ -136,9 +142,17 @@ func (s *screen) lines() []string {
 		workers = append(workers, fmt.Sprintf("%s %s", w.id, w.phase))
 	}
 	lines = append(lines, "", "  "+strings.Join(workers, "   "), "")
-	events := b.timeline[max(0, len(b.timeline)-mostEvents):]
+	events := b.timeline
+	if !s.last {
+		events = events[max(0, len(events)-mostEvents):]
+	}
 	for _, e := range events {
-		lines = append(lines, cut(e.String()))
+		lines = append(lines, e.String())
+	}
+	if !s.last {
+		for i, l := range lines {
+			lines[i] = cut(l)
+		}
 	}
 	return lines
 }
@@ -160,11 +174,10 @@ func shardLine(s *shardState) string {
 	return fmt.Sprintf("  %-9s %-10s %s%s %7d of %d", short(s.id), owner, strings.Repeat("█", full), strings.Repeat("░", barWidth-full), s.delivered, s.stored)
 }
 
-// cut keeps a line from being wrapped, which would spoil the redrawing.
+// cut keeps a line from being wrapped.
 func cut(line string) string {
-	const most = 110
-	if r := []rune(line); len(r) > most {
-		return string(r[:most-1]) + "…"
+	if r := []rune(line); len(r) > columns {
+		return string(r[:columns-1]) + "…"
 	}
 	return line
 }

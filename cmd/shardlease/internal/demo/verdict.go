@@ -12,7 +12,7 @@ import (
 // print writes the verdict for people, and for scripts that look for "lost 0" and "out of order 0".
 func (v verdict) print(w io.Writer) {
 	var b strings.Builder
-	b.WriteString("audit of what the workers reported\n")
+	b.WriteString("\naudit of what the workers reported\n")
 	fmt.Fprintf(&b, "  produced %d\n  delivered %d\n  lost %d\n", v.produced, v.delivered, v.lost)
 	total := int64(0)
 	for _, n := range v.duplicates {

@@ -20,6 +20,9 @@ import (
 	"github.com/shardlease/shardlease/processor"
 )
 
+// workerGrace is how long a worker tries to stop gracefully; below stopGrace, so that it is never killed while it does.
+const workerGrace = 4 * time.Second
+
 // WorkerOptions say who a worker of the demo is.
 type WorkerOptions struct {
 	ID, Endpoint, Stream, App string
@@ -39,6 +42,7 @@ func RunWorker(ctx context.Context, in io.Reader, out, log io.Writer, o WorkerOp
 	cfg := config.Default(o.App, o.Stream)
 	cfg.WorkerID = o.ID
 	cfg.LeaseManagement.FailoverTime = o.FailoverTime
+	cfg.Lifecycle.ShutdownGrace = workerGrace // if the parent is dead there is no table to release a lease in
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.Hooks = &config.Hooks{
 		LeaseTaken:    func(e config.LeaseEvent) { _ = r.say(report{Kind: taken, Shard: e.LeaseKey, From: e.From}) },

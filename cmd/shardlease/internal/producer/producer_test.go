@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -124,7 +125,7 @@ func TestProducer_keepsToTheLimitsOfACall(t *testing.T) {
 			if i%100 == 0 {
 				size = producer.MaxRecordBytes - 10
 			}
-			records = append(records, producer.Record{Key: fmt.Sprint(i), Data: []byte(strings.Repeat("x", size))})
+			records = append(records, producer.Record{Key: strconv.Itoa(i), Data: []byte(strings.Repeat("x", size))})
 		}
 		if _, err := producer.New(s, producer.Options{Stream: "s"}).Run(t.Context(), feed(records)); err != nil {
 			t.Fatal(err)

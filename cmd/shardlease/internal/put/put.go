@@ -27,17 +27,20 @@ type Options struct {
 //
 // When ctx ends while in is being read, Run does not wait for that read (a terminal may never answer it).
 func Run(ctx context.Context, api producer.API, in io.Reader, o Options) error {
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(o.Log, format+"\n", args...) // if nobody listens, the exit code still tells
+	}
 	p := producer.New(api, producer.Options{
 		Stream: o.Stream, Ordered: o.KeyField != "", GiveUpAfter: giveUpAfter,
-		Progress: func(s producer.Stats) { fmt.Fprintf(o.Log, "%s\n", summary(s)) },
-		Waiting:  func(err error) { fmt.Fprintf(o.Log, "waiting for %s: %v\n", o.Where, err) },
+		Progress: func(s producer.Stats) { say("%s", summary(s)) },
+		Waiting:  func(err error) { say("waiting for %s: %v", o.Where, err) },
 	})
 	read, stop := context.WithCancel(ctx)
 	defer stop()
 	r := reader{lines: newLineReader(in, producer.MaxRecordBytes), field: o.KeyField, out: make(chan producer.Record), end: make(chan error, 1)}
 	go r.run(read)
 	stats, err := p.Run(ctx, r.out)
-	fmt.Fprintf(o.Log, "%s\n", summary(stats))
+	say("%s", summary(stats))
 	if err != nil {
 		return err
 	}
@@ -45,10 +48,10 @@ func Run(ctx context.Context, api producer.API, in io.Reader, o Options) error {
 		return fmt.Errorf("%s, %w", o.Source, err)
 	}
 	if r.blank > 0 {
-		fmt.Fprintf(o.Log, "%d blank lines left out\n", r.blank)
+		say("%d blank lines left out", r.blank)
 	}
 	if stats.Records == 0 {
-		fmt.Fprintf(o.Log, "%s holds no line to put\n", o.Source)
+		say("%s holds no line to put", o.Source)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,7 @@ func TestRun_keepsTheOrderOfEachKeyThroughThrottling(t *testing.T) {
 		var in strings.Builder
 		want := map[string][]string{}
 		for i := range 600 {
-			key := fmt.Sprint(i % 7)
+			key := strconv.Itoa(i % 7)
 			text := fmt.Sprintf(`{"n":%d,"origin":%s}`, i, key)
 			in.WriteString(text + "\n")
 			want[key] = append(want[key], text)
@@ -165,7 +166,7 @@ func TestRun_doesNotWaitForAnInputThatIsSilent(t *testing.T) {
 	t.Parallel()
 	s := newStream(t)
 	in, feed := io.Pipe()
-	defer feed.Close()
+	defer func() { _ = feed.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := put.Run(ctx, s.client, in, put.Options{Stream: "s", Source: "standard input", Where: "the emulator", Log: io.Discard})

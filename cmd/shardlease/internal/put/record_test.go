@@ -1,6 +1,7 @@
 package put
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -90,7 +91,7 @@ func TestLineReader_splitsAsWritten(t *testing.T) {
 			var got []line
 			for {
 				l, err := r.next()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				if err != nil {
