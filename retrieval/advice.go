@@ -2,7 +2,6 @@ package retrieval
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/shardlease/shardlease/shardsync"
 )
@@ -15,7 +14,7 @@ func advice(stream string, err error) string {
 	case errors.Is(err, shardsync.ErrStreamDeleting):
 		return "wait until it is deleted and create it anew, or name another stream"
 	case errors.Is(err, shardsync.ErrNotAllowed):
-		return fmt.Sprintf("check the credentials, and allow them kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords on stream %s", stream)
+		return "check the credentials, and allow them kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords on stream " + stream
 	case !reached(err):
 		return "check the region, the endpoint and the credentials of the Kinesis client"
 	}

@@ -41,6 +41,7 @@ func BenchmarkDrain(b *testing.B) {
 		}
 	}
 	report := func(b *testing.B) {
+		b.Helper()
 		b.ReportMetric(float64(shards*perShard*b.N)/b.Elapsed().Seconds(), "records/s")
 		b.ReportMetric(0, "ns/op")
 	}

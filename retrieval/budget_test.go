@@ -201,8 +201,8 @@ func TestPolling_keepsToItsBudgetAndStarvesNobody(t *testing.T) {
 // Shards that all have much to read get about the same.
 func TestPolling_sharesItsBudgetEvenly(t *testing.T) {
 	bubble(t, 6, func(ctx context.Context, w *world) {
-		w.cfg.ByteBudget, w.cfg.MaxPendingBatches = 3<<20, 100
-		w.putBytes(6, 2000, 1000) // 2 MB a shard
+		w.cfg.ByteBudget, w.cfg.MaxPendingBatches = 3<<19, 100
+		w.putBytes(6, 1000, 1000) // 1 MB a shard
 		p := w.polling()
 		sources := make([]*source, 6)
 		for i := range sources {

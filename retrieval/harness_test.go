@@ -2,8 +2,8 @@ package retrieval
 
 import (
 	"context"
-	"fmt"
 	"math/big"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -94,7 +94,7 @@ func (w *world) open(ctx context.Context, p *Polling, shard string, from checkpo
 // put puts records whose data are running numbers, spread over the stream, and returns how many there are now.
 func (w *world) put(n int) int {
 	w.t.Helper()
-	w.putKeyed(n, func(i int) string { return fmt.Sprint(i) })
+	w.putKeyed(n, strconv.Itoa)
 	return w.n
 }
 
@@ -103,7 +103,7 @@ func (w *world) putKeyed(n int, key func(i int) string) {
 	for n > 0 {
 		in := &kinesis.PutRecordsInput{StreamName: aws.String(stream)}
 		for range min(n, 500) {
-			in.Records = append(in.Records, types.PutRecordsRequestEntry{Data: []byte(fmt.Sprint(w.n)), PartitionKey: aws.String(key(w.n))})
+			in.Records = append(in.Records, types.PutRecordsRequestEntry{Data: []byte(strconv.Itoa(w.n)), PartitionKey: aws.String(key(w.n))})
 			w.n++
 		}
 		out, err := w.user.PutRecords(w.t.Context(), in)
@@ -197,7 +197,7 @@ func (w *world) toEnd(ctx context.Context, s processor.RecordSource) (data []str
 func numbers(from, to int) []string {
 	var out []string
 	for i := from; i < to; i++ {
-		out = append(out, fmt.Sprint(i))
+		out = append(out, strconv.Itoa(i))
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,7 @@ func TestPolling_deliversARandomHistoryOnceAndInOrder(t *testing.T) {
 		}), 1, 8).Draw(rt, "steps")
 		if err := history(t, shards, limit, seed, func(w *world) {
 			for _, s := range steps {
-				w.putKeyed(s.puts, func(i int) string { return fmt.Sprint(i % 7) })
+				w.putKeyed(s.puts, func(i int) string { return strconv.Itoa(i % 7) })
 				time.Sleep(time.Second)
 				w.reshard(s.reshard, s.at)
 			}
@@ -62,6 +63,7 @@ func (w *world) reshard(kind, at int) {
 }
 
 func history(t *testing.T, shards, limit int, seed uint64, write func(*world)) (err error) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, server: emulator.New(), cfg: config.RetrievalConfig{
 			MaxRecords: limit, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second,
@@ -136,7 +138,7 @@ func (w *world) readTree(ctx context.Context, shards int) error {
 		seen[d]++
 	}
 	for i := range w.n {
-		if n := seen[fmt.Sprint(i)]; n != 1 {
+		if n := seen[strconv.Itoa(i)]; n != 1 {
 			return fmt.Errorf("record %d was delivered %d times", i, n)
 		}
 	}

@@ -46,6 +46,7 @@ func TestPolling_resumesAtTheRecordAfterACheckpoint(t *testing.T) {
 }
 
 func TestPolling_startsAtItsPin(t *testing.T) {
+	t.Parallel()
 	for _, from := range []checkpoint.ExtendedSequenceNumber{checkpoint.Latest, checkpoint.AtTimestamp} {
 		t.Run(from.SequenceNumber, func(t *testing.T) {
 			bubble(t, 1, func(ctx context.Context, w *world) {
@@ -127,6 +128,7 @@ func TestPolling_remakesAnExpiredIteratorAfterTheLastRecord(t *testing.T) {
 }
 
 func TestPolling_remakesAnExpiredIteratorBeforeTheFirstRecord(t *testing.T) {
+	t.Parallel()
 	for name, from := range map[string]checkpoint.ExtendedSequenceNumber{"LATEST": checkpoint.Latest, "TRIM_HORIZON": checkpoint.TrimHorizon} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(ctx context.Context, w *world) {
@@ -186,6 +188,7 @@ func TestPolling_remakesTheIteratorAtTheCheckpointUntilARecordAfterItWasSeen(t *
 }
 
 func TestPolling_deliversEachRecordOnceWhateverFails(t *testing.T) {
+	t.Parallel()
 	faults := map[string]emulator.Effect{
 		"throttled":    emulator.Throttle(),
 		"refused":      emulator.Refuse(),
@@ -249,6 +252,7 @@ func TestPolling_remakesAnIteratorThatKeepsFailing(t *testing.T) {
 }
 
 func TestPolling_endsAShardWithItsChildren(t *testing.T) {
+	t.Parallel()
 	reshard := map[string]func(w *world) []string{
 		"split": func(w *world) []string {
 			w.split(shard0)
@@ -449,6 +453,7 @@ func TestPolling_keepsToTheLimitsOnceItWasRefused(t *testing.T) {
 }
 
 func TestPolling_closeEndsAReaderThatWaitsForAnything(t *testing.T) {
+	t.Parallel()
 	waits := map[string]func(ctx context.Context, w *world, p *Polling){
 		"a reply": func(_ context.Context, w *world, _ *Polling) {
 			w.server.Inject(emulator.Rule{Client: "reader", Effect: emulator.Freeze()})

@@ -2,6 +2,7 @@ package retrieval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -88,7 +89,7 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 		return err
 	})
 	if err == nil && text(out.ShardIterator) == "" {
-		err = fmt.Errorf("the service answers without an iterator")
+		err = errors.New("the service answers without an iterator")
 	}
 	if err != nil {
 		if faultOf(err) == refused {

@@ -94,9 +94,10 @@ func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
 			if err := d.pause(ctx, &pause, "wait for stream "+stream, err); err != nil {
 				return err
 			}
-		default:
-			return nil
+			continue
+		case types.StreamStatusActive, types.StreamStatusUpdating:
 		}
+		return nil
 	}
 }
 
@@ -223,6 +224,7 @@ func attempt(ctx context.Context, limit time.Duration, doing string, f func(cont
 
 func shardFilter(f shardsync.Filter) *types.ShardFilter {
 	switch f.Kind {
+	case shardsync.All:
 	case shardsync.AtLatest:
 		return &types.ShardFilter{Type: types.ShardFilterTypeAtLatest}
 	case shardsync.AtTrimHorizon:
@@ -235,7 +237,7 @@ func shardFilter(f shardsync.Filter) *types.ShardFilter {
 
 func shardOf(s types.Shard) (shardsync.Shard, error) {
 	if s.ShardId == nil || *s.ShardId == "" {
-		return shardsync.Shard{}, fmt.Errorf("the service lists a shard without an id")
+		return shardsync.Shard{}, errors.New("the service lists a shard without an id")
 	}
 	out := shardsync.Shard{ID: *s.ShardId, ParentID: text(s.ParentShardId), AdjacentParentID: text(s.AdjacentParentShardId)}
 	if r := s.SequenceNumberRange; r != nil {

@@ -94,6 +94,7 @@ func TestDetector_knowsNoTimeBeforeItsFirstListing(t *testing.T) {
 }
 
 func TestDetector_saysWhatIsWrongForGood(t *testing.T) {
+	t.Parallel()
 	latest := shardsync.Filter{Kind: shardsync.AtLatest}
 	cases := map[string]struct {
 		stream string

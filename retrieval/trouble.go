@@ -52,6 +52,7 @@ func (r *reader) failed(ctx context.Context, what string, err error) (done bool,
 		base = 300 * time.Millisecond
 	case denied, refused, skewed, inUse:
 		base, most = time.Second, 30*time.Second
+	case transient, badToken:
 	}
 	if t.failures%renewAfter == 0 && kind != throttled {
 		r.iterator = nil

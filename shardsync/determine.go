@@ -125,8 +125,7 @@ func (g *graph) place(have []leases.Lease) (row []*leases.Lease, above []bool) {
 // live tells which listed shards are open or have an open descendant.
 func (g *graph) live() []bool {
 	live := make([]bool, len(g.names))
-	for n := len(g.order) - 1; n >= 0; n-- {
-		i := g.order[n]
+	for _, i := range slices.Backward(g.order) {
 		live[i] = live[i] || g.shards[i].Open()
 		if live[i] {
 			for _, p := range g.parents[i] {

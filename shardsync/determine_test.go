@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -254,7 +255,7 @@ func TestDetermineNewLeases_Exhaustive(t *testing.T) {
 			for n := range shards {
 				if set&(1<<n) != 0 {
 					have = append(have, n)
-					has[g.index[id(fmt.Sprint(n))]] = true
+					has[g.index[id(strconv.Itoa(n))]] = true
 				}
 			}
 			rows := leased(shards, have...)

@@ -145,7 +145,7 @@ func sentinel(p config.InitialPosition) checkpoint.ExtendedSequenceNumber {
 	return startOf(p, nil).at
 }
 
-func determine(t testing.TB, shards []Shard, have []leases.Lease, from config.InitialPosition) []leases.Lease {
+func determine(t *testing.T, shards []Shard, have []leases.Lease, from config.InitialPosition) []leases.Lease {
 	t.Helper()
 	out, err := DetermineNewLeases(shards, have, from)
 	if err != nil {

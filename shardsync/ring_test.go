@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/leases"
 )
 
@@ -40,18 +41,15 @@ func TestFindHole_findsTheFirstGapInWhatIsUnfinished(t *testing.T) {
 			have = append(have, l)
 		}
 		around, found := FindHole(have)
+		text := func(r hashkey.Range) string {
+			if !r.Known {
+				return "unknown"
+			}
+			return strings.Replace(r.Start.String()+"-"+r.End.String(), hashkey.Max.String(), "MAX", 1)
+		}
 		got := ""
 		if found {
-			for i, r := range around {
-				if i > 0 {
-					got += " "
-				}
-				if r.Known {
-					got += strings.Replace(r.Start.String()+"-"+r.End.String(), "340282366920938463463374607431768211455", "MAX", 1)
-				} else {
-					got += "unknown"
-				}
-			}
+			got = text(around[0]) + " " + text(around[1])
 		}
 		if got != c.hole {
 			t.Errorf("%s: hole %q, want %q", c.name, got, c.hole)

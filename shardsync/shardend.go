@@ -144,25 +144,25 @@ func (s *HierarchicalShardSyncer) reach(ctx context.Context, id string) error {
 		}
 		have = append(have, l)
 	}
-	return unread(have, line, id)
+	if ahead := stillAhead(have, line, id); ahead != "" {
+		return fmt.Errorf("shard %s has no lease, and that of its ancestor %s is not finished: %w", id, ahead, ErrOtherParentUnread)
+	}
+	return nil
 }
 
-// unread returns an error that wraps [ErrOtherParentUnread] if the shard has no row and an unfinished one of its lineage
-// will bring it.
-func unread(have []leases.Lease, line map[string]bool, id string) error {
-	var ahead string
+// stillAhead is the key of an unfinished lease in a shard's lineage that will bring the shard's own; "" if the shard has one,
+// or if nothing will.
+func stillAhead(have []leases.Lease, line map[string]bool, id string) string {
+	ahead := ""
 	for _, l := range have {
 		switch {
 		case l.Shard() == id:
-			return nil
+			return ""
 		case line[l.Shard()] && !l.Finished():
 			ahead = l.Key
 		}
 	}
-	if ahead != "" {
-		return fmt.Errorf("shard %s has no lease, and that of its ancestor %s is not finished: %w", id, ahead, ErrOtherParentUnread)
-	}
-	return nil
+	return ahead
 }
 
 // lineageOf is the set of a listed shard and its listed ancestors; it is empty if the shard is not listed.
@@ -225,7 +225,7 @@ func (s *HierarchicalShardSyncer) absentEnded(ctx context.Context, absent []stri
 		return false, err
 	}
 	for _, id := range absent {
-		if unread(have, lineageOf(shards, id), id) != nil {
+		if stillAhead(have, lineageOf(shards, id), id) != "" {
 			return false, nil
 		}
 		// Between the first look and the listing the parent may have got its row, and then the last of its ancestors may

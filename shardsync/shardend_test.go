@@ -31,6 +31,7 @@ func (w *world) endOf(n int) shardsync.End {
 
 // S3 and S6 of KCL's tests, and a server that names no children.
 func TestEndShard_createsTheChildrenAndThenNamesThem(t *testing.T) {
+	t.Parallel()
 	for name, named := range map[string]bool{"children named": true, "children looked up": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 2, func(ctx context.Context, w *world) {
@@ -128,6 +129,7 @@ func TestEndShard_looksForTheChildrenOfAShardThatIsGone(t *testing.T) {
 // Shards 0 and 1; 1 was split into 2 and 3, and 2 was merged with 0 into 4. Shard 0 ends; what there is of 2, the other
 // parent of 4, decides.
 func TestEndShard_waitsForTheOtherParentOfAMerge(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(w *world)
 		from    config.InitialPosition
@@ -199,6 +201,7 @@ func TestEndShard_goesOnWithoutAnOtherParentThatIsListedNoMore(t *testing.T) {
 // A crash before or after any request of an end leaves a parent that is not finished, and whose next owner gets to the same
 // rows.
 func TestEndShard_isFinishedByTheNextOwnerWhereverItStopped(t *testing.T) {
+	t.Parallel()
 	for _, effect := range []struct {
 		name string
 		emulator.Effect
@@ -246,6 +249,7 @@ func TestEndShard_isFinishedByTheNextOwnerWhereverItStopped(t *testing.T) {
 
 // Shards 0 and 1 merged into 2, which starts at TRIM_HORIZON unless told otherwise.
 func TestParentsEnded_looksAtBothParents(t *testing.T) {
+	t.Parallel()
 	none := checkpoint.ExtendedSequenceNumber{}
 	for _, c := range []struct {
 		name       string
@@ -283,6 +287,7 @@ func TestParentsEnded_looksAtBothParents(t *testing.T) {
 
 // Shard 0 was split into 1 and 2, and 1 into 3 and 4. The row of 1 is gone.
 func TestParentsEnded_waitsForAnAbsentParentThatIsStillToCome(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		grandparent checkpoint.ExtendedSequenceNumber
 		hidden      bool

@@ -36,7 +36,7 @@ func TestHideWriterTo_leavesABodyThatCanOnlyBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := c.Do(r)
+	resp, err := c.Do(r) //nolint:bodyclose // it has none
 	if err != nil || resp.StatusCode != http.StatusTeapot || seen != 1 {
 		t.Errorf("%v, %v after %d calls", resp, err, seen)
 	}
