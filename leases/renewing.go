@@ -244,7 +244,7 @@ func (r *LeaseRenewer) settle(write context.Context, h *Held, asked stamp, w Wri
 	h.lease, h.unsure, h.failures, h.lastErr = w.Lease, nil, 0, nil
 	// The answer to a request that was sent before a suspend gives us the counter and nothing else: nobody knows how long
 	// ago it was for the others.
-	if known && counts.slept(now) <= r.margin && counts.mono.After(h.from.mono) {
+	if known && counts.slept(now) <= r.margin && !counts.mono.Before(h.from.mono) {
 		h.from, h.until = counts, counts.mono.Add(r.cfg.FailoverTime-r.margin)
 	}
 	if h.from == asked {
