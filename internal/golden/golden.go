@@ -48,37 +48,37 @@ type Trace struct {
 }
 
 // Rows returns the 419 recorded rows, those of 2.x first.
-func Rows(t testing.TB) []Row {
-	t.Helper()
-	return read[Row](t, "rows-2x", "rows-3x")
+func Rows(tb testing.TB) []Row {
+	tb.Helper()
+	return read[Row](tb, "rows-2x", "rows-3x")
 }
 
 // Requests returns the 112 recorded shapes of request, those of 2.x first.
-func Requests(t testing.TB) []Request {
-	t.Helper()
-	return read[Request](t, "requests-2x", "requests-3x")
+func Requests(tb testing.TB) []Request {
+	tb.Helper()
+	return read[Request](tb, "requests-2x", "requests-3x")
 }
 
 // Traces returns the 353 recorded steps in order.
-func Traces(t testing.TB) []Trace {
-	t.Helper()
-	return read[Trace](t, "traces")
+func Traces(tb testing.TB) []Trace {
+	tb.Helper()
+	return read[Trace](tb, "traces")
 }
 
-func read[T any](t testing.TB, names ...string) []T {
-	t.Helper()
+func read[T any](tb testing.TB, names ...string) []T {
+	tb.Helper()
 	var all []T
 	for _, name := range names {
 		data, err := files.ReadFile("testdata/" + name + ".jsonl")
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		lines := bufio.NewScanner(bytes.NewReader(data))
 		lines.Buffer(nil, len(data)+1)
 		for n := 1; lines.Scan(); n++ {
 			var one T
 			if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
-				t.Fatal(fmt.Errorf("%s.jsonl line %d: %w", name, n, err))
+				tb.Fatal(fmt.Errorf("%s.jsonl line %d: %w", name, n, err))
 			}
 			all = append(all, one)
 		}

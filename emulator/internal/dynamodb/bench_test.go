@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/shardlease/shardlease/emulator/internal/dynamodb"
@@ -24,9 +25,10 @@ func serve(service *dynamodb.DynamoDB, operation string, body []byte) {
 	})
 }
 
-func fill(b testing.TB, service *dynamodb.DynamoDB, rows int) {
+func fill(tb testing.TB, service *dynamodb.DynamoDB, rows int) {
+	tb.Helper()
 	for i := range rows {
-		must(b, service, "PutItem", fmt.Sprintf(`{"TableName":"APP","Item":{"leaseKey":{"S":"shardId-%012d"},"leaseOwner":{"S":"worker-%d"},"leaseCounter":{"N":"0"},
+		must(tb, service, "PutItem", fmt.Sprintf(`{"TableName":"APP","Item":{"leaseKey":{"S":"shardId-%012d"},"leaseOwner":{"S":"worker-%d"},"leaseCounter":{"N":"0"},
 			"checkpoint":{"S":"49680680744586091831359213397989869112151214331099348994"},"checkpointSubSequenceNumber":{"N":"0"},"ownerSwitchesSinceCheckpoint":{"N":"0"},
 			"startingHashKey":{"S":"0"},"endingHashKey":{"S":"85070591730234615865843651857942052862"},"tenure":{"M":{"worker":{"S":"w"},"nonce":{"S":"x/1"},"at":{"N":"0"},"failoverMillis":{"N":"10000"}}}}}`, i, i%100))
 	}
@@ -47,7 +49,7 @@ func BenchmarkUpdateItem_withCondition(b *testing.B) {
 		n++
 	}
 	out := must(b, service, "GetItem", `{"TableName":"APP","Key":{"leaseKey":{"S":"shardId-000000012345"}}}`)
-	if got := out["Item"].(object)["leaseCounter"].(object)["N"]; got != fmt.Sprint(n) {
+	if got := out["Item"].(object)["leaseCounter"].(object)["N"]; got != strconv.Itoa(n) {
 		b.Fatalf("counter %v after %d renewals", got, n)
 	}
 }

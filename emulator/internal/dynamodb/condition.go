@@ -71,9 +71,10 @@ func (o operand) in(e *bound, item fields) value {
 		return e.paths[o.ref].in(item)
 	case operandValue:
 		return e.values[o.ref]
-	}
-	if n, ok := o.args[0].in(e, item).count(); ok { // size is the only call in a condition
-		return numberValue(strconv.Itoa(n))
+	case operandCall: // size is the only one in a condition
+		if n, ok := o.args[0].in(e, item).count(); ok {
+			return numberValue(strconv.Itoa(n))
+		}
 	}
 	return value{}
 }

@@ -14,7 +14,7 @@ func inUse(format string, args ...any) *wire.Error {
 }
 
 func (d *DynamoDB) createTable(p *params) (action, *wire.Error) {
-	t := &table{name: p.table("TableName"), kinds: definitions(p), keys: schemaOf(p), lag: max(0, d.IndexLag)}
+	t := &table{name: p.table(), kinds: definitions(p), keys: schemaOf(p), lag: max(0, d.IndexLag)}
 	t.onDemand = p.enum("BillingMode", "PROVISIONED", "PAY_PER_REQUEST") == "PAY_PER_REQUEST"
 	capacity, provisioned := given(p)
 	t.throughput = capacity
@@ -24,7 +24,7 @@ func (d *DynamoDB) createTable(p *params) (action, *wire.Error) {
 		p.fail(err)
 	}
 	if p.err == nil {
-		if err := capacityOf("table", t.onDemand, capacity, provisioned); err != nil {
+		if err := capacityOf("table", t.onDemand, provisioned); err != nil {
 			p.fail(err)
 		} else if err := t.keys.resolve(t.kinds); err != nil {
 			p.fail(err)
@@ -37,7 +37,7 @@ func (d *DynamoDB) createTable(p *params) (action, *wire.Error) {
 		if q.err != nil || p.err != nil {
 			return
 		}
-		if err := capacityOf("global secondary index: "+x.name, t.onDemand, capacity, provisioned); err != nil {
+		if err := capacityOf("global secondary index: "+x.name, t.onDemand, provisioned); err != nil {
 			q.fail(err)
 		} else if err := t.add(x); err != nil {
 			q.fail(err)
@@ -63,7 +63,7 @@ func (d *DynamoDB) createTable(p *params) (action, *wire.Error) {
 }
 
 func (d *DynamoDB) describeTable(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	return func(c *call) (output, *wire.Error) {
 		t, err := d.described(name, c.now)
 		if err != nil {
@@ -88,7 +88,7 @@ func (t *table) idle(now time.Time) *wire.Error {
 }
 
 func (d *DynamoDB) deleteTable(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	return func(c *call) (output, *wire.Error) {
 		t, err := d.described(name, c.now)
 		if err != nil {
@@ -142,7 +142,7 @@ type tableUpdate struct {
 }
 
 func (d *DynamoDB) updateTable(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	u := tableUpdate{kinds: definitions(p), resize: map[string]throughput{}}
 	if u.billing = p.enum("BillingMode", "PROVISIONED", "PAY_PER_REQUEST"); !p.has("BillingMode") {
 		u.billing = ""
@@ -210,13 +210,13 @@ func (d *DynamoDB) change(c *call, t *table, u tableUpdate) *wire.Error {
 	}
 	switch {
 	case u.hasCapacity && next.onDemand:
-		return capacityOf("table", true, u.capacity, true)
+		return capacityOf("table", true, true)
 	case u.hasCapacity:
 		next.throughput = u.capacity
 	case next.onDemand:
 		next.throughput = throughput{}
 	case t.onDemand:
-		return capacityOf("table", false, throughput{}, false)
+		return capacityOf("table", false, false)
 	}
 	if u.hasProtect {
 		next.protected = u.protect
@@ -234,11 +234,11 @@ func (d *DynamoDB) change(c *call, t *table, u tableUpdate) *wire.Error {
 			return wire.Errorf("ResourceNotFoundException", "Requested resource not found: Index: %s of table %s", name, t.name)
 		}
 		if next.onDemand {
-			return capacityOf("", true, throughput{}, true)
+			return capacityOf("index", true, true)
 		}
 	}
 	if u.create != nil {
-		if err := capacityOf("global secondary index: "+u.create.name, next.onDemand, u.create.throughput, u.hasIndexCap); err != nil {
+		if err := capacityOf("global secondary index: "+u.create.name, next.onDemand, u.hasIndexCap); err != nil {
 			return err
 		}
 		if err := next.add(u.create); err != nil {

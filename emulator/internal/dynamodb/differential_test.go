@@ -3,6 +3,7 @@ package dynamodb_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -135,9 +136,8 @@ func foreign(t *testing.T, endpoint, operation, body string) (int, map[string]an
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
 	var out map[string]any

@@ -97,8 +97,10 @@ func prepared(t *testing.T, operation string, r golden.Request) *dynamodb.Dynamo
 			create(t, service, table, "leaseKey", nil)
 		}
 	case operation == "DescribeTable" && r.Status == 200:
-		definition := object{"TableName": table, "KeySchema": description["KeySchema"], "AttributeDefinitions": description["AttributeDefinitions"],
-			"DeletionProtectionEnabled": description["DeletionProtectionEnabled"]}
+		definition := object{
+			"TableName": table, "KeySchema": description["KeySchema"], "AttributeDefinitions": description["AttributeDefinitions"],
+			"DeletionProtectionEnabled": description["DeletionProtectionEnabled"],
+		}
 		bill(definition, description)
 		if indexes, ok := description["GlobalSecondaryIndexes"].([]any); ok {
 			x := indexes[0].(object)
@@ -127,8 +129,10 @@ func prepared(t *testing.T, operation string, r golden.Request) *dynamodb.Dynamo
 		extra := object{}
 		if operation == "Query" && r.Status == 200 {
 			extra["AttributeDefinitions"] = []object{{"AttributeName": "leaseKey", "AttributeType": "S"}, {"AttributeName": "leaseOwner", "AttributeType": "S"}}
-			extra["GlobalSecondaryIndexes"] = []object{{"IndexName": "LeaseOwnerToLeaseKeyIndex", "Projection": object{"ProjectionType": "KEYS_ONLY"},
-				"KeySchema": []object{{"AttributeName": "leaseOwner", "KeyType": "HASH"}, {"AttributeName": "leaseKey", "KeyType": "RANGE"}}}}
+			extra["GlobalSecondaryIndexes"] = []object{{
+				"IndexName": "LeaseOwnerToLeaseKeyIndex", "Projection": object{"ProjectionType": "KEYS_ONLY"},
+				"KeySchema": []object{{"AttributeName": "leaseOwner", "KeyType": "HASH"}, {"AttributeName": "leaseKey", "KeyType": "RANGE"}},
+			}}
 		}
 		create(t, service, table, keyOf(table, body), extra)
 		rows(t, service, operation, r, body, response)
@@ -222,7 +226,7 @@ func wanted(write object) object {
 	text, _ := write["ConditionExpression"].(string)
 	names, _ := write["ExpressionAttributeNames"].(object)
 	values, _ := write["ExpressionAttributeValues"].(object)
-	for _, part := range strings.Split(text, " AND ") {
+	for part := range strings.SplitSeq(text, " AND ") {
 		name, value, ok := strings.Cut(part, " = ")
 		if real, isPlaceholder := names[name].(string); isPlaceholder {
 			name = real
@@ -251,8 +255,10 @@ func keyOf(table string, body object) string {
 
 func create(t *testing.T, service *dynamodb.DynamoDB, table, key string, extra object) {
 	t.Helper()
-	definition := object{"TableName": table, "BillingMode": "PAY_PER_REQUEST",
-		"AttributeDefinitions": []object{{"AttributeName": key, "AttributeType": "S"}}, "KeySchema": []object{{"AttributeName": key, "KeyType": "HASH"}}}
+	definition := object{
+		"TableName": table, "BillingMode": "PAY_PER_REQUEST",
+		"AttributeDefinitions": []object{{"AttributeName": key, "AttributeType": "S"}}, "KeySchema": []object{{"AttributeName": key, "KeyType": "HASH"}},
+	}
 	maps.Copy(definition, extra)
 	send(t, service, "CreateTable", definition)
 }

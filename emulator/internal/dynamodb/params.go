@@ -251,8 +251,9 @@ func (p *params) structures(name string, read func(q *params)) {
 	}
 }
 
-// table reads the name of a table, which may come as its ARN.
-func (p *params) table(name string) string {
+// table reads TableName, which may also be the table's ARN.
+func (p *params) table() string {
+	const name = "TableName"
 	v := p.str(name)
 	if p.err == nil && v == "" {
 		p.fail(invalid("The parameter '%s' is required but was not present in the request", name))

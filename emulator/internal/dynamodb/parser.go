@@ -127,21 +127,19 @@ func (p *parser) end() (*program, *wire.Error) {
 }
 
 func (p *parser) name() string {
-	switch t := p.peek(); t.kind {
-	case tokenName:
+	t := p.peek()
+	switch {
+	case t.kind == tokenName:
 		p.plain = false
-		p.next()
-		return t.text
-	case tokenWord:
-		if reserved[strings.ToUpper(t.text)] {
-			p.fail("Attribute name is a reserved keyword; reserved keyword: %s", t.text)
-			return ""
-		}
-		p.next()
-		return t.text
+	case t.kind == tokenWord && reserved[strings.ToUpper(t.text)]:
+		p.fail("Attribute name is a reserved keyword; reserved keyword: %s", t.text)
+		return ""
+	case t.kind != tokenWord:
+		p.unexpected()
+		return ""
 	}
-	p.unexpected()
-	return ""
+	p.next()
+	return t.text
 }
 
 // path reads a document path and returns its number.

@@ -60,17 +60,17 @@ func (p path) set(item fields, v value) (fields, *wire.Error) {
 	if len(p) == 1 {
 		return item.with(p[0].name, v), nil
 	}
-	inner, err := p[1:].setIn(item.get(p[0].name), v)
+	inner, err := setIn(item.get(p[0].name), p[1], p[2:], v)
 	if err != nil {
 		return nil, err
 	}
 	return item.with(p[0].name, inner), nil
 }
 
-func (p path) setIn(in, v value) (value, *wire.Error) {
-	s := p[0]
-	if len(p) > 1 {
-		inner, err := p[1:].setIn(s.in(in), v)
+// setIn returns a map or list with v at the end of the way that s and then rest lead.
+func setIn(in value, s step, rest path, v value) (value, *wire.Error) {
+	if len(rest) > 0 {
+		inner, err := setIn(s.in(in), rest[0], rest[1:], v)
 		if err != nil {
 			return value{}, err
 		}
@@ -109,7 +109,7 @@ func (p path) removeIn(in value) (value, *wire.Error) {
 		if err != nil {
 			return value{}, err
 		}
-		return path{s}.setIn(in, inner)
+		return setIn(in, s, nil, inner)
 	}
 	switch {
 	case in.kind == kindM && !s.inList:

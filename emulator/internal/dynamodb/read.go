@@ -47,7 +47,7 @@ type get struct {
 
 func (d *DynamoDB) readGet(p *params) get {
 	b := d.newBinder(p)
-	g := get{table: p.table("TableName"), key: p.item("Key"), projection: b.projection(p)}
+	g := get{table: p.table(), key: p.item("Key"), projection: b.projection(p)}
 	if g.key == nil {
 		p.fail(invalid("The parameter 'Key' is required but was not present in the request"))
 	}
@@ -112,7 +112,7 @@ const maxPage = 1 << 20
 
 // readSearch decodes the common parameters. legacyName is ScanFilter or QueryFilter.
 func (d *DynamoDB) readSearch(p *params, b *binder, legacyName string) *search {
-	s := &search{table: p.table("TableName"), index: p.str("IndexName"), start: p.item("ExclusiveStartKey")}
+	s := &search{table: p.table(), index: p.str("IndexName"), start: p.item("ExclusiveStartKey")}
 	if p.has("IndexName") && s.index == "" {
 		p.fail(checkName("indexName", ""))
 	}

@@ -5,7 +5,7 @@ import "strings"
 // reserved are the words that may not stand for an attribute's name in an expression, in capitals.
 var reserved = func() map[string]bool {
 	m := map[string]bool{}
-	for _, w := range strings.Fields(reservedWords) {
+	for w := range strings.FieldsSeq(reservedWords) {
 		m[w] = true
 	}
 	return m

@@ -126,7 +126,7 @@ func indexOf(q *params) *index {
 }
 
 // capacityOf settles the throughput of a table or index against the billing mode.
-func capacityOf(what string, onDemand bool, t throughput, given bool) *wire.Error {
+func capacityOf(what string, onDemand, given bool) *wire.Error {
 	switch {
 	case onDemand && given:
 		return invalid("One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST")

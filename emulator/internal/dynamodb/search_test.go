@@ -21,17 +21,17 @@ const events = `{"TableName":"EVT","BillingMode":"PAY_PER_REQUEST",
 		{"IndexName":"owners","KeySchema":[{"AttributeName":"g","KeyType":"HASH"}],"Projection":{"ProjectionType":"KEYS_ONLY"}},
 		{"IndexName":"some","KeySchema":[{"AttributeName":"g","KeyType":"HASH"}],"Projection":{"ProjectionType":"INCLUDE","NonKeyAttributes":["v"]}}]}`
 
-func withEvents(t testing.TB) *dynamodb.DynamoDB {
-	t.Helper()
+func withEvents(tb testing.TB) *dynamodb.DynamoDB {
+	tb.Helper()
 	service := &dynamodb.DynamoDB{}
-	must(t, service, "CreateTable", events)
+	must(tb, service, "CreateTable", events)
 	for i, r := range []string{"-10", "-2.5", "0", "1", "2", "10", "1e3"} {
 		for _, h := range []string{"a", "b"} {
 			g := ""
 			if i%2 == 0 {
 				g = `,"g":{"S":"x"}`
 			}
-			must(t, service, "PutItem", fmt.Sprintf(`{"TableName":"EVT","Item":{"h":{"S":%q},"r":{"N":%q},"v":{"N":"%d"},"w":{"S":"w"}%s}}`, h, r, i, g))
+			must(tb, service, "PutItem", fmt.Sprintf(`{"TableName":"EVT","Item":{"h":{"S":%q},"r":{"N":%q},"v":{"N":"%d"},"w":{"S":"w"}%s}}`, h, r, i, g))
 		}
 	}
 	return service
@@ -141,11 +141,11 @@ func TestQuery_showsOfAnIndexWhatItProjects(t *testing.T) {
 }
 
 // pages follows LastEvaluatedKey until there is none.
-func pages(t testing.TB, service *dynamodb.DynamoDB, operation, rest string) (items []string, sizes []int) {
-	t.Helper()
+func pages(tb testing.TB, service *dynamodb.DynamoDB, operation, rest string) (items []string, sizes []int) {
+	tb.Helper()
 	start := ""
 	for {
-		out := must(t, service, operation, `{`+rest+start+`}`)
+		out := must(tb, service, operation, `{`+rest+start+`}`)
 		if s := found(out); s != "" {
 			items = append(items, strings.Fields(s)...)
 		}
@@ -155,7 +155,7 @@ func pages(t testing.TB, service *dynamodb.DynamoDB, operation, rest string) (it
 		}
 		last, err := json.Marshal(out["LastEvaluatedKey"])
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		start = `,"ExclusiveStartKey":` + string(last)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func (d *DynamoDB) updateContinuousBackups(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	enabled := false
 	if q := p.sub("PointInTimeRecoverySpecification"); q == nil {
 		p.fail(invalid("%s: PointInTimeRecoverySpecification is required", p.of))
@@ -31,7 +31,7 @@ func (d *DynamoDB) updateContinuousBackups(p *params) (action, *wire.Error) {
 }
 
 func (d *DynamoDB) describeContinuousBackups(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	return func(c *call) (output, *wire.Error) {
 		t, err := d.backedUp(name, c.now)
 		if err != nil {
@@ -64,7 +64,7 @@ func (t *table) describeBackups() output {
 // updateTimeToLive keeps the setting only. The service deletes expired items some time within days, so clients must cope
 // with their presence, and here they stay.
 func (d *DynamoDB) updateTimeToLive(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	attribute, enabled := "", false
 	if q := p.sub("TimeToLiveSpecification"); q == nil {
 		p.fail(invalid("%s: TimeToLiveSpecification is required", p.of))
@@ -98,7 +98,7 @@ func (d *DynamoDB) updateTimeToLive(p *params) (action, *wire.Error) {
 }
 
 func (d *DynamoDB) describeTimeToLive(p *params) (action, *wire.Error) {
-	name := p.table("TableName")
+	name := p.table()
 	return func(c *call) (output, *wire.Error) {
 		t, err := d.usable(name, c.now)
 		if err != nil {

@@ -93,6 +93,7 @@ func withLeases(t testing.TB) *dynamodb.DynamoDB {
 	must(t, service, "CreateTable", leaseTable)
 	return service
 }
+
 func anyCredentials(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret"}, nil
 }

@@ -19,12 +19,12 @@ func status(t testing.TB, service *dynamodb.DynamoDB, table string) string {
 		return fmt.Sprint(out["message"])
 	}
 	described := out["Table"].(object)
-	s := described["TableStatus"].(string)
+	states := []string{described["TableStatus"].(string)}
 	indexes, _ := described["GlobalSecondaryIndexes"].([]any)
 	for _, x := range indexes {
-		s += " " + x.(object)["IndexStatus"].(string)
+		states = append(states, x.(object)["IndexStatus"].(string))
 	}
-	return s
+	return strings.Join(states, " ")
 }
 
 const addIndex = `{"TableName":"APP","AttributeDefinitions":[{"AttributeName":"leaseOwner","AttributeType":"S"},{"AttributeName":"leaseKey","AttributeType":"S"}],

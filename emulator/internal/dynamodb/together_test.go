@@ -32,7 +32,9 @@ func TestTransactWriteItems_appliesAllOrNothing(t *testing.T) {
 		"Message": "Transaction cancelled, please refer cancellation reasons for specific reasons [ConditionalCheckFailed, None, None, None]",
 		"CancellationReasons": []any{
 			object{"Code": "ConditionalCheckFailed", "Message": "The conditional request failed", "Item": object{"leaseKey": object{"S": "a"}, "n": object{"N": "1"}}},
-			object{"Code": "None"}, object{"Code": "None"}, object{"Code": "None"},
+			object{"Code": "None"},
+			object{"Code": "None"},
+			object{"Code": "None"},
 		},
 	}
 	if diff := cmp.Diff(want, out); status != 400 || diff != "" {

@@ -165,11 +165,11 @@ func parseScalar(k kind, in any) (string, *wire.Error) {
 	if !ok {
 		return "", wrongType(in, "String")
 	}
-	switch k {
-	case kindN:
+	if k == kindN {
 		n, err := canonical(s)
 		return strings.Clone(n), err
-	case kindB:
+	}
+	if k == kindB {
 		raw, err := base64.StdEncoding.DecodeString(s)
 		if err != nil {
 			return "", serialization("'%s' is not valid base64 for a binary value: %v", s, err)
@@ -217,6 +217,7 @@ func (v value) equal(w value) bool {
 		return slices.EqualFunc(v.deep.list, w.deep.list, value.equal)
 	case kindM:
 		return slices.EqualFunc(v.deep.fields, w.deep.fields, func(a, b field) bool { return a.name == b.name && a.value.equal(b.value) })
+	case kindS, kindN, kindB, kindBool, kindNull:
 	}
 	return true
 }
@@ -265,6 +266,7 @@ func (v value) count() (n int, ok bool) {
 		return len(v.deep.list), true
 	case kindM:
 		return len(v.deep.fields), true
+	case kindN, kindBool, kindNull:
 	}
 	return 0, false
 }

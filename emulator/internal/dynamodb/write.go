@@ -26,7 +26,7 @@ type write struct {
 
 // readWrite decodes the parameters that single writes and parts of transactions have in common.
 func (d *DynamoDB) readWrite(p *params, op string) *write {
-	w := &write{op: op, table: p.table("TableName")}
+	w := &write{op: op, table: p.table()}
 	itemParam := "Key"
 	if op == "PutItem" {
 		itemParam = "Item"

@@ -65,7 +65,7 @@ func TestWriters_neverShareAWin(t *testing.T) {
 				ReturnValues:                        types.ReturnValueUpdatedNew,
 				ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 			})
-			counter := (map[string]types.AttributeValue)(nil)
+			var counter map[string]types.AttributeValue
 			if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 				lost.Add(1)
 				counter = failed.Item
@@ -120,8 +120,10 @@ func TestWriters_loseNoAddition(t *testing.T) {
 			case 1:
 				_, err = c.UpdateItem(ctx, &sdk.UpdateItemInput{TableName: aws.String("APP"), Key: key("a"), UpdateExpression: aws.String("ADD leaseCounter :one"), ExpressionAttributeValues: one})
 			case 2:
-				_, err = c.UpdateItem(ctx, &sdk.UpdateItemInput{TableName: aws.String("APP"), Key: key("b"),
-					AttributeUpdates: map[string]types.AttributeValueUpdate{"leaseCounter": {Action: types.AttributeActionAdd, Value: n(1)}}})
+				_, err = c.UpdateItem(ctx, &sdk.UpdateItemInput{
+					TableName: aws.String("APP"), Key: key("b"),
+					AttributeUpdates: map[string]types.AttributeValueUpdate{"leaseCounter": {Action: types.AttributeActionAdd, Value: n(1)}},
+				})
 			case 3:
 				var out *sdk.ScanOutput
 				if out, err = c.Scan(ctx, &sdk.ScanInput{TableName: aws.String("APP"), ConsistentRead: aws.Bool(true)}); err == nil && len(out.Items) > 2 {
@@ -151,14 +153,17 @@ func TestSDK_understandsEveryErrorItHasATypeFor(t *testing.T) {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); !ok {
 		t.Errorf("a missing table: %v", err)
 	}
-	_, err = c.CreateTable(ctx, &sdk.CreateTableInput{TableName: aws.String("APP"), BillingMode: types.BillingModePayPerRequest,
+	_, err = c.CreateTable(ctx, &sdk.CreateTableInput{
+		TableName: aws.String("APP"), BillingMode: types.BillingModePayPerRequest,
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("leaseKey"), KeyType: types.KeyTypeHash}},
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("leaseKey"), AttributeType: types.ScalarAttributeTypeS}}})
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("leaseKey"), AttributeType: types.ScalarAttributeTypeS}},
+	})
 	if _, ok := errors.AsType[*types.ResourceInUseException](err); !ok {
 		t.Errorf("a second creation: %v", err)
 	}
 	_, err = c.TransactWriteItems(ctx, &sdk.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{ConditionCheck: &types.ConditionCheck{
-		TableName: aws.String("APP"), Key: map[string]types.AttributeValue{"leaseKey": s("a")}, ConditionExpression: aws.String("attribute_exists(leaseKey)")}}}})
+		TableName: aws.String("APP"), Key: map[string]types.AttributeValue{"leaseKey": s("a")}, ConditionExpression: aws.String("attribute_exists(leaseKey)"),
+	}}}})
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
 	if !ok || len(canceled.CancellationReasons) != 1 || aws.ToString(canceled.CancellationReasons[0].Code) != "ConditionalCheckFailed" || canceled.ErrorMessage() == "" {
 		t.Errorf("a cancelled transaction: %v", err)
