@@ -25,31 +25,31 @@ import (
 )
 
 // parseRow reads DynamoDB JSON.
-func parseRow(t testing.TB, raw []byte) item {
-	t.Helper()
+func parseRow(tb testing.TB, raw []byte) item {
+	tb.Helper()
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	row := item{}
 	for name, v := range m {
-		row[name] = parseValue(t, v)
+		row[name] = parseValue(tb, v)
 	}
 	return row
 }
 
-func parseValue(t testing.TB, raw []byte) types.AttributeValue {
-	t.Helper()
+func parseValue(tb testing.TB, raw []byte) types.AttributeValue {
+	tb.Helper()
 	var tagged map[string]json.RawMessage
 	read := func(into any) {
 		for _, v := range tagged {
 			if err := json.Unmarshal(v, into); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 	}
 	if err := json.Unmarshal(raw, &tagged); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for tag := range tagged {
 		switch tag {
@@ -74,18 +74,18 @@ func parseValue(t testing.TB, raw []byte) types.AttributeValue {
 			read(&v.Value)
 			return v
 		case "M":
-			return &types.AttributeValueMemberM{Value: parseRow(t, tagged[tag])}
+			return &types.AttributeValueMemberM{Value: parseRow(tb, tagged[tag])}
 		case "L":
 			var list []json.RawMessage
 			read(&list)
 			v := &types.AttributeValueMemberL{}
 			for _, e := range list {
-				v.Value = append(v.Value, parseValue(t, e))
+				v.Value = append(v.Value, parseValue(tb, e))
 			}
 			return v
 		}
 	}
-	t.Fatalf("attribute of unknown type: %s", raw)
+	tb.Fatalf("attribute of unknown type: %s", raw)
 	return nil
 }
 

@@ -155,9 +155,9 @@ func (t *Table) usable(d *types.TableDescription) (bool, error) {
 		return false, nil
 	case types.TableStatusInaccessibleEncryptionCredentials:
 		return false, unusable("its status is "+string(d.TableStatus), "give DynamoDB back the KMS key that the table is encrypted with")
-	default:
-		return false, unusable("its status is "+string(d.TableStatus), "restore it, or set LeaseManagement.TableName to another name")
+	case types.TableStatusArchiving, types.TableStatusArchived, types.TableStatusReplicationNotAuthorized:
 	}
+	return false, unusable("its status is "+string(d.TableStatus), "restore it, or set LeaseManagement.TableName to another name")
 }
 
 // schemaOf writes a table's key for people: "wid (HASH, S), range (RANGE, N)".

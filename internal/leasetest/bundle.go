@@ -44,6 +44,7 @@ func (s *suite) config() config.LeaseManagementConfig {
 }
 
 func (s *suite) bundle(tb testing.TB) *bundle {
+	tb.Helper()
 	n := s.rows.Add(1)
 	b := &bundle{
 		TB: tb, suite: s, key: fmt.Sprintf("shardId-%012d", n),

@@ -45,6 +45,7 @@ func rivals() []rival {
 
 // loses runs one write into rows that somebody else has written meanwhile: before it, and between its landing and the answer.
 func (s *suite) loses(t *testing.T, w write) {
+	t.Helper()
 	for _, r := range rivals() {
 		for when, f := range map[string]fault{
 			"before":                {},
@@ -104,6 +105,7 @@ func (s *suite) loses(t *testing.T, w write) {
 }
 
 func (s *suite) createLoses(t *testing.T) {
+	t.Helper()
 	for name, f := range map[string]fault{"there already": {}, "there already, first attempt never sent": {refuse: true}, "there already, reply lost": {drop: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,6 +123,7 @@ func (s *suite) createLoses(t *testing.T) {
 
 // tenures are the rules about marks, and about what one tenure may write over.
 func (s *suite) tenures(t *testing.T) {
+	t.Parallel()
 	t.Run("a renewal learns a mark and keeps it", func(t *testing.T) {
 		t.Parallel()
 		b := s.bundle(t)

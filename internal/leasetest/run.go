@@ -14,6 +14,7 @@ import (
 
 // Run runs the suite in a new table of the server, which it deletes at the end.
 func Run(t *testing.T, server Server) {
+	t.Helper()
 	s := &suite{server: server, table: randomName("shardlease-suite")}
 	if err := s.bundle(t).calm.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
@@ -28,18 +29,16 @@ func Run(t *testing.T, server Server) {
 			})
 		}
 	})
-	for name, f := range map[string]func(*testing.T){
-		"tenure": s.tenures, "tables": s.tables, "reads": s.reads, "mode": s.modes, "features": s.features,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f(t)
-		})
-	}
+	t.Run("tenure", s.tenures)
+	t.Run("tables", s.tables)
+	t.Run("reads", s.reads)
+	t.Run("mode", s.modes)
+	t.Run("features", s.features)
 }
 
 // drop deletes a table at the end of the test.
 func drop(t *testing.T, raw *dynamodb.Client, table string) {
+	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
@@ -51,6 +50,7 @@ func drop(t *testing.T, raw *dynamodb.Client, table string) {
 
 // writes runs one write through everything that can happen to its requests.
 func (s *suite) writes(t *testing.T, w write) {
+	t.Helper()
 	for name, faults := range map[string][]fault{
 		"answered":               nil,
 		"never sent":             {{refuse: true}},

@@ -21,6 +21,7 @@ import (
 
 // tables are the cases of Ensure.
 func (s *suite) tables(t *testing.T) {
+	t.Parallel()
 	ensure := func(b *bundle, change func(*config.LeaseManagementConfig)) (*leases.Table, string, error) {
 		cfg := s.config()
 		cfg.TableName = randomName("shardlease-ensure")
@@ -160,6 +161,7 @@ func alien(b *bundle, name string, keys ...string) {
 
 // reads are the cases of List.
 func (s *suite) reads(t *testing.T) {
+	t.Parallel()
 	b := s.bundle(t)
 	name := randomName("shardlease-list")
 	open := func(change func(*config.LeaseManagementConfig)) *leases.Table {
@@ -229,6 +231,7 @@ func (s *suite) reads(t *testing.T) {
 
 // modes are the cases of CheckMode.
 func (s *suite) modes(t *testing.T) {
+	t.Parallel()
 	put := func(b *bundle, table, key, version string) {
 		b.Helper()
 		_, err := b.raw.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
@@ -271,6 +274,7 @@ func (s *suite) modes(t *testing.T) {
 
 // features checks what the server declares and no other case does.
 func (s *suite) features(t *testing.T) {
+	t.Parallel()
 	f := s.server.Features
 	b := s.bundle(t)
 	held := b.held()
