@@ -37,8 +37,8 @@ func connect(service *dynamodb.DynamoDB) *sdk.Client {
 }
 
 // raw sends a body as it is and returns the status and the decoded answer.
-func raw(t testing.TB, service http.Handler, operation, body string) (int, map[string]any) {
-	t.Helper()
+func raw(tb testing.TB, service http.Handler, operation, body string) (int, map[string]any) {
+	tb.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://emulator/", strings.NewReader(body))
 	r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
 	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
@@ -46,40 +46,40 @@ func raw(t testing.TB, service http.Handler, operation, body string) (int, map[s
 	service.ServeHTTP(w, r)
 	var out map[string]any
 	if err := json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(&out); err != nil {
-		t.Fatalf("%s answered %q: %v", operation, w.Body, err)
+		tb.Fatalf("%s answered %q: %v", operation, w.Body, err)
 	}
 	return w.Code, out
 }
 
 // must sends a body that has to succeed.
-func must(t testing.TB, service http.Handler, operation, body string) map[string]any {
-	t.Helper()
-	status, out := raw(t, service, operation, body)
+func must(tb testing.TB, service http.Handler, operation, body string) map[string]any {
+	tb.Helper()
+	status, out := raw(tb, service, operation, body)
 	if status != http.StatusOK {
-		t.Fatalf("%s %s: %d %v", operation, body, status, out)
+		tb.Fatalf("%s %s: %d %v", operation, body, status, out)
 	}
 	return out
 }
 
 // expect sends a body and compares the answer: want is JSON, or, for a refusal, "Code: message".
-func expect(t testing.TB, service http.Handler, operation, body, want string) {
-	t.Helper()
-	status, out := raw(t, service, operation, body)
+func expect(tb testing.TB, service http.Handler, operation, body, want string) {
+	tb.Helper()
+	status, out := raw(tb, service, operation, body)
 	if status != http.StatusOK {
 		_, code, _ := strings.Cut(out["__type"].(string), "#")
 		message, _ := out["message"].(string)
 		if got := code + ": " + message; got != want {
-			t.Errorf("%s %s\n got %s\nwant %s", operation, body, got, want)
+			tb.Errorf("%s %s\n got %s\nwant %s", operation, body, got, want)
 		}
 		return
 	}
 	var parsed map[string]any
 	if err := json.Unmarshal([]byte(want), &parsed); err != nil {
-		t.Errorf("%s %s\n got %v\nwant %s", operation, body, out, want)
+		tb.Errorf("%s %s\n got %v\nwant %s", operation, body, out, want)
 		return
 	}
 	if diff := cmp.Diff(parsed, out); diff != "" {
-		t.Errorf("%s %s: (-want +got)\n%s", operation, body, diff)
+		tb.Errorf("%s %s: (-want +got)\n%s", operation, body, diff)
 	}
 }
 
@@ -87,10 +87,10 @@ const leaseTable = `{"TableName":"APP","BillingMode":"PAY_PER_REQUEST",
 	"AttributeDefinitions":[{"AttributeName":"leaseKey","AttributeType":"S"}],"KeySchema":[{"AttributeName":"leaseKey","KeyType":"HASH"}]}`
 
 // withLeases is a service with an empty lease table named APP.
-func withLeases(t testing.TB) *dynamodb.DynamoDB {
-	t.Helper()
+func withLeases(tb testing.TB) *dynamodb.DynamoDB {
+	tb.Helper()
 	service := &dynamodb.DynamoDB{}
-	must(t, service, "CreateTable", leaseTable)
+	must(tb, service, "CreateTable", leaseTable)
 	return service
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/shardlease/shardlease/emulator/internal/dynamodb"
 )
 
-func status(t testing.TB, service *dynamodb.DynamoDB, table string) string {
-	t.Helper()
-	code, out := raw(t, service, "DescribeTable", `{"TableName":"`+table+`"}`)
+func status(tb testing.TB, service *dynamodb.DynamoDB, table string) string {
+	tb.Helper()
+	code, out := raw(tb, service, "DescribeTable", `{"TableName":"`+table+`"}`)
 	if code != 200 {
 		return fmt.Sprint(out["message"])
 	}
