@@ -14,35 +14,29 @@ import (
 // was lost with a reply, costs nothing: neither a record twice nor a record less.
 type place struct {
 	from checkpoint.ExtendedSequenceNumber
-	at   time.Time // the pin of LATEST and AT_TIMESTAMP; zero if there is none
+	// at is the time that LATEST and AT_TIMESTAMP mean, zero if that is not known. Where nobody wrote it down, LATEST
+	// gets it with its first iterator: a second LATEST would leave out what came since the first.
+	at time.Time
 	// last is the last record that was read, if it comes after from. Until then from stands, because a record may hold
 	// several user records of which from names one: a reader that began after that record would lose the rest.
 	last string
-	// tip is when the shard was last seen without unread records, by the service's clock, less a second. Only a shard that
-	// starts at an unpinned LATEST needs it: a second LATEST would leave out what came since the first.
-	tip time.Time
 }
 
 // iterator asks for an iterator at the place.
 func (p *place) iterator(in *kinesis.GetShardIteratorInput) {
-	at := func(t time.Time) {
-		in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
-		in.Timestamp = &t
-	}
 	switch {
 	case p.last != "":
 		in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
 		in.StartingSequenceNumber = &p.last
 	case p.from == checkpoint.TrimHorizon:
 		in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
-	case p.from == checkpoint.Latest && p.at.IsZero() && p.tip.IsZero():
-		in.ShardIteratorType = types.ShardIteratorTypeLatest
 	case p.from == checkpoint.Latest && p.at.IsZero():
-		at(p.tip)
+		in.ShardIteratorType = types.ShardIteratorTypeLatest
 	case p.from == checkpoint.AtTimestamp && p.at.IsZero(): // of a Java worker, which does not write the time down
 		in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
 	case p.from == checkpoint.Latest, p.from == checkpoint.AtTimestamp:
-		at(p.at)
+		in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
+		in.Timestamp = &p.at
 	default:
 		in.ShardIteratorType = types.ShardIteratorTypeAtSequenceNumber
 		in.StartingSequenceNumber = &p.from.SequenceNumber
@@ -63,9 +57,10 @@ func (p *place) advance(page []processor.Record) []processor.Record {
 	return page
 }
 
-// atTip notes that everything before the service's time now was read.
-func (p *place) atTip(now time.Time) {
-	if p.last == "" && p.from == checkpoint.Latest {
-		p.tip = now.Add(-time.Second)
+// opened takes note of an iterator that was made for in when the service's clock showed now. That clock has no fractions,
+// and the clocks of its hosts differ a little; so LATEST may later mean a second before.
+func (p *place) opened(in *kinesis.GetShardIteratorInput, now time.Time) {
+	if in.ShardIteratorType == types.ShardIteratorTypeLatest {
+		p.at = now.Add(-time.Second)
 	}
 }

@@ -98,8 +98,8 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 		return r.failed(ctx, "get shard iterator", err)
 	}
 	r.iterator = out.ShardIterator
-	if now, ok := middleware.GetServerTime(out.ResultMetadata); ok && in.ShardIteratorType == types.ShardIteratorTypeLatest {
-		r.place.atTip(now)
+	if now, ok := middleware.GetServerTime(out.ResultMetadata); ok {
+		r.place.opened(in, now)
 	}
 	return false, nil
 }
@@ -150,9 +150,6 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 		behind = *out.MillisBehindLatest
 	}
 	r.fetched(config.FetchEvent{Records: len(page), Bytes: int(data), MillisBehindLatest: behind, Elapsed: r.clock.Since(began)})
-	if now, ok := middleware.GetServerTime(out.ResultMetadata); ok && len(page) == 0 && behind == 0 {
-		r.place.atTip(now)
-	}
 	if len(page) > 0 {
 		r.perRec = max(bytes/int64(len(page)), 1)
 	}

@@ -290,19 +290,21 @@ func TestParentsEnded_waitsForAnAbsentParentThatIsStillToCome(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		grandparent checkpoint.ExtendedSequenceNumber
+		child       checkpoint.ExtendedSequenceNumber
 		hidden      bool
 		want        bool
 	}{
-		"its parent is read":                       {number("5"), false, false},
-		"its parent was finished":                  {checkpoint.ShardEnd, false, true},
-		"its parent is read, it is listed no more": {number("5"), true, true},
+		"its parent is read, and the child has begun": {number("5"), number("9"), false, true},
+		"its parent is read":                          {number("5"), checkpoint.TrimHorizon, false, false},
+		"its parent was finished":                     {checkpoint.ShardEnd, checkpoint.TrimHorizon, false, true},
+		"its parent is read, it is listed no more":    {number("5"), checkpoint.TrimHorizon, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(ctx context.Context, w *world) {
 				w.split(0)
 				w.split(1)
 				w.set(0, c.grandparent)
-				w.set(3, checkpoint.TrimHorizon)
+				w.set(3, c.child)
 				s := w.syncer("w", config.TrimHorizon(), func(_ shardsync.Filter, shards []shardsync.Shard) []shardsync.Shard {
 					if !c.hidden {
 						return shards
