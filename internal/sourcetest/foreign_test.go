@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/shardlease/shardlease/internal/awshttp"
 	"github.com/shardlease/shardlease/internal/sourcetest"
 )
 
@@ -56,9 +57,9 @@ func TestForeignServer_behavesAsKinesisDoes(t *testing.T) {
 	if !known {
 		t.Fatalf("SHARDLEASE_KINESIS_KIND is %q, want aws, kinesis-local or kinesalite", kind)
 	}
-	sourcetest.Run(t, aws.Config{
+	sourcetest.Run(t, awshttp.Prepare(aws.Config{
 		Region:       "us-east-1",
 		BaseEndpoint: &endpoint,
 		Credentials:  credentials.NewStaticCredentialsProvider("000000000000", "secret", ""),
-	}, features())
+	}), features())
 }
