@@ -47,15 +47,15 @@ func TestNew_refusesANilFactoryAndAMissingRegion(t *testing.T) {
 	}
 }
 
-func makeTable(t *testing.T, f *fleettest.Fleet, key string) {
-	t.Helper()
+func makeTable(f *fleettest.Fleet, key string) {
+	f.T.Helper()
 	table := fleettest.App
-	if _, err := f.DynamoDB.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+	if _, err := f.DynamoDB.CreateTable(f.T.Context(), &dynamodb.CreateTableInput{
 		TableName: &table, BillingMode: ddbtypes.BillingModePayPerRequest,
 		KeySchema:            []ddbtypes.KeySchemaElement{{AttributeName: &key, KeyType: ddbtypes.KeyTypeHash}},
 		AttributeDefinitions: []ddbtypes.AttributeDefinition{{AttributeName: &key, AttributeType: ddbtypes.ScalarAttributeTypeS}},
 	}); err != nil {
-		t.Fatal(err)
+		f.T.Fatal(err)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestRun_endsWithAnErrorThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	stream, table := fleettest.Stream, fleettest.App
 	cases := map[string]struct {
-		spoil  func(t *testing.T, f *fleettest.Fleet)
+		spoil  func(f *fleettest.Fleet)
 		change func(*config.Config)
 		want   []string
 	}{
@@ -72,18 +72,18 @@ func TestRun_endsWithAnErrorThatSaysWhatToDo(t *testing.T) {
 			want:   []string{`"typo"`, "not found"},
 		},
 		"stream is being deleted": {
-			spoil: func(t *testing.T, f *fleettest.Fleet) {
-				makeTable(t, f, "leaseKey")
+			spoil: func(f *fleettest.Fleet) {
+				makeTable(f, "leaseKey")
 				time.Sleep(2 * time.Minute)
-				if _, err := f.Kinesis.DeleteStream(t.Context(), &kinesis.DeleteStreamInput{StreamName: &stream}); err != nil {
-					t.Fatal(err)
+				if _, err := f.Kinesis.DeleteStream(f.T.Context(), &kinesis.DeleteStreamInput{StreamName: &stream}); err != nil {
+					f.T.Fatal(err)
 				}
 			},
 			want: []string{`"orders"`, "delet"},
 		},
 		"table with another key": {
-			spoil: func(t *testing.T, f *fleettest.Fleet) {
-				makeTable(t, f, "id")
+			spoil: func(f *fleettest.Fleet) {
+				makeTable(f, "id")
 			},
 			want: []string{"orders-audit", "leaseKey", "id"},
 		},
@@ -92,30 +92,30 @@ func TestRun_endsWithAnErrorThatSaysWhatToDo(t *testing.T) {
 			want:   []string{"orders-audit", "CreateTable"},
 		},
 		"no permission for the table": {
-			spoil: func(_ *testing.T, f *fleettest.Fleet) {
+			spoil: func(f *fleettest.Fleet) {
 				f.Server.Inject(emulator.Rule{Operation: "DescribeTable", Effect: emulator.Fail(400, "AccessDeniedException", "User is not authorized")})
 			},
 			want: []string{"orders-audit", "dynamodb:DescribeTable"},
 		},
 		"no permission for the stream": {
-			spoil: func(_ *testing.T, f *fleettest.Fleet) {
+			spoil: func(f *fleettest.Fleet) {
 				f.Server.Inject(emulator.Rule{Operation: "ListShards", Effect: emulator.Fail(400, "AccessDeniedException", "User is not authorized")})
 			},
 			want: []string{"orders", "kinesis:ListShards"},
 		},
 		"table in KCL 3.x mode": {
-			spoil: func(t *testing.T, f *fleettest.Fleet) {
+			spoil: func(f *fleettest.Fleet) {
 				w := f.Start("maker")
 				<-w.Ready()
 				if err := w.Stop(); err != nil {
-					t.Fatal(err)
+					f.T.Fatal(err)
 				}
-				if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]ddbtypes.AttributeValue{
+				if _, err := f.DynamoDB.PutItem(f.T.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]ddbtypes.AttributeValue{
 					"leaseKey":   &ddbtypes.AttributeValueMemberS{Value: "Migration3.0"},
 					"entityType": &ddbtypes.AttributeValueMemberS{Value: "CLIENT_VERSION_MIGRATION"},
 					"cv":         &ddbtypes.AttributeValueMemberS{Value: "CLIENT_VERSION_3X"},
 				}}); err != nil {
-					t.Fatal(err)
+					f.T.Fatal(err)
 				}
 			},
 			want: []string{"orders-audit", "3.x"},
@@ -128,7 +128,7 @@ func TestRun_endsWithAnErrorThatSaysWhatToDo(t *testing.T) {
 				f := fleettest.New(t, 2, emulator.WithControlDelay(time.Minute))
 				time.Sleep(2 * time.Minute)
 				if c.spoil != nil {
-					c.spoil(t, f)
+					c.spoil(f)
 				}
 				if c.change == nil {
 					c.change = func(*config.Config) {}
@@ -347,10 +347,10 @@ type flaky struct {
 }
 
 func (p *flaky) ProcessRecords(ctx context.Context, in processor.ProcessRecordsInput) error {
-	switch n := p.failures.Add(1); {
-	case n%3 == 1:
+	switch n := p.failures.Add(1); n % 3 {
+	case 1:
 		return fmt.Errorf("failure %d", n)
-	case n%3 == 2:
+	case 2:
 		panic(fmt.Sprint("panic ", n))
 	}
 	return p.RecordProcessor.ProcessRecords(ctx, in)

@@ -149,7 +149,7 @@ func (c *consumers) consume(ctx context.Context, e *entry) {
 		}
 		wait := back.Next()
 		c.retried(e, out.Err, back.Tries(), wait)
-		c.pause(e, wait)
+		c.pause(ctx, e, wait)
 	}
 }
 
@@ -215,10 +215,11 @@ func (c *consumers) isStopped(e *entry) bool {
 	return e.stopped
 }
 
-func (c *consumers) pause(e *entry, d time.Duration) {
-	t := loop.ClockOf(e.held.Context()).NewTimer(d)
+func (c *consumers) pause(ctx context.Context, e *entry, d time.Duration) {
+	t := loop.ClockOf(ctx).NewTimer(d)
 	defer t.Stop()
 	select {
+	case <-ctx.Done():
 	case <-e.stop:
 	case <-e.held.Context().Done():
 	case <-t.C:

@@ -33,7 +33,7 @@ type LeaseCoordinator struct {
 }
 
 // newLeaseCoordinator wires renewer, taker and consumers of one run. User code's contexts end with user.
-func newLeaseCoordinator(o Options, shards *consumers, user context.Context) *LeaseCoordinator {
+func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *LeaseCoordinator {
 	c := &LeaseCoordinator{o: o, got: func(h *leases.Held) { shards.start(user, h) }}
 	cfg := o.Config
 	c.renewer = leases.NewRenewer(o.Table, cfg.LeaseManagement, leases.RenewerOptions{

@@ -107,7 +107,7 @@ func (s *Scheduler) run(ctx context.Context) error {
 	defer endSeek(errStopping)
 
 	shards := newConsumers(s.o)
-	leases := newLeaseCoordinator(s.o, shards, user)
+	leases := newLeaseCoordinator(user, s.o, shards)
 	s.shards.Store(shards)
 
 	renewing, seeking := make(chan error, 1), make(chan error, 1)

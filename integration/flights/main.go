@@ -40,8 +40,9 @@ func main() {
 	flag.DurationVar(&o.within, "within", 4*time.Minute, "give up after this long")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), o.within)
-	defer cancel()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	cancel()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "flights:", err)
 		os.Exit(1)
 	}
@@ -95,7 +96,7 @@ func numbered(file, key string) (lines []byte, keys []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<20))
 	if _, err := dec.Token(); err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", filepath.Base(file), err)

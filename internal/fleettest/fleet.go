@@ -41,17 +41,17 @@ type Fleet struct {
 }
 
 // New makes a fleet without workers over a stream of so many shards. Whatever still runs is stopped when the test ends.
-func New(t testing.TB, shards int, opts ...emulator.Option) *Fleet {
-	t.Helper()
+func New(tb testing.TB, shards int, opts ...emulator.Option) *Fleet {
+	tb.Helper()
 	s := emulator.New(opts...)
 	if err := s.CreateStream(Stream, shards); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	f := &Fleet{
-		T: t, Server: s, Kinesis: kinesis.NewFromConfig(s.ClientConfig("test")), DynamoDB: dynamodb.NewFromConfig(s.ClientConfig("test")),
+		T: tb, Server: s, Kinesis: kinesis.NewFromConfig(s.ClientConfig("test")), DynamoDB: dynamodb.NewFromConfig(s.ClientConfig("test")),
 		Audit: newAudit(), next: map[string]int{},
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		for _, w := range f.workers {
 			_ = w.Stop()
 		}

@@ -14,7 +14,7 @@ type TimeoutError struct {
 
 func (e *TimeoutError) Error() string { return fmt.Sprintf("%s took longer than %v", e.What, e.After) }
 
-// Timeout makes errors.Is(err, context.DeadlineExceeded) true.
+// Is makes errors.Is(err, context.DeadlineExceeded) true.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Timeout bounds ctx by d. The context's cause then names what, which is written as a verb with its object
