@@ -1,6 +1,9 @@
 package leases
 
 import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -72,6 +75,86 @@ func TestKnowledge_isAsDrawn(t *testing.T) {
 	if d := cmp.Diff(drawn(t, "what a worker knows"), coded); d != "" {
 		t.Errorf("%s and nextKnowledge differ (-drawn +coded)\n%s", lifecycleDoc, d)
 	}
+}
+
+// The writes of Table do to a row what the drawing says, and those that it does not show fail.
+func TestLifecycle_isWhatTheTableDoes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(b *bubble) {
+		random := rand.New(rand.NewPCG(3, 4))
+		number := 0
+		var me Tenure // the last that took the row, and what it believes to hold
+		var held Lease
+		for range 400 {
+			row, found, err := b.table.Get(b.ctx, shardKey(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !found {
+				row = Lease{}
+			}
+			w := []rowWrite{
+				writeCreate, writeTake, writeTake, writeRenew, writeCheckpoint, writeCheckpoint, writeAsk, writeRelease, writeEnd, writeDelete,
+			}[random.IntN(10)]
+			want, can := nextRow(row.State(), w)
+			seen := row
+			seen.Key = shardKey(0)
+			if me.Nonce == "" && w != writeCreate && w != writeTake && w != writeDelete {
+				continue // who never held it has nothing to write
+			}
+			number++
+			place := at(number)
+			var wrote Written
+			switch w {
+			case writeCreate:
+				var created bool
+				if created, err = b.table.Create(b.ctx, Lease{Key: seen.Key, Checkpoint: checkpoint.TrimHorizon}); !created {
+					err = errors.New("there is a row")
+				}
+			case writeTake:
+				next := Tenure{Worker: fmt.Sprint("w", number%3), Nonce: fmt.Sprint("h/1/r/", number), Failover: 10 * second}
+				if wrote, err = b.table.Take(b.ctx, seen, next); err == nil {
+					me = next
+				}
+			case writeRenew:
+				wrote, err = b.table.Renew(b.ctx, held, me, Renewal{})
+			case writeCheckpoint:
+				wrote, err = b.table.Update(b.ctx, held, me, Update{Checkpoint: &place})
+			case writeEnd:
+				wrote, err = b.table.Update(b.ctx, held, me, Update{Checkpoint: &checkpoint.ShardEnd})
+			case writeAsk:
+				if row.State() != RowOwned {
+					continue // StartHandoff would see that in the row
+				}
+				b.mark(0, "asker", row.Owner)
+			case writeRelease:
+				err = b.table.Evict(b.ctx, held, me)
+			case writeDelete:
+				err = b.table.Delete(b.ctx, seen)
+			}
+			if err == nil && wrote.Lease.Key != "" {
+				held = wrote.Lease
+			}
+			// What changes nothing may succeed or fail: deleting what is gone, releasing again, ending what has ended.
+			idle := row.State() == RowAbsent && w == writeDelete || row.State() == RowUnowned && w == writeRelease || row.State() == RowEnded && (w == writeEnd || row.Owner == "" && (w == writeRenew || w == writeRelease))
+			if err != nil && can && !idle {
+				t.Fatalf("%v of a row that is %v: %v", w, row.State(), err)
+			}
+			if err == nil && !can && !idle {
+				t.Fatalf("%v of a row that is %v landed", w, row.State())
+			}
+			after, found, err := b.table.Get(b.ctx, seen.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !found {
+				after = Lease{}
+			}
+			if after.State() != want {
+				t.Fatalf("%v of a row that was %v leaves it %v, want %v", w, row.State(), after.State(), want)
+			}
+		}
+	})
 }
 
 func TestLease_stateSeesThroughWhatHandoffsLeaveBehind(t *testing.T) {

@@ -34,6 +34,3 @@ func newNonces(host string) *nonces {
 
 // next is a nonce that no tenure had before.
 func (n *nonces) next() string { return n.process + "/" + strconv.FormatUint(n.last.Add(1), 36) }
-
-// made reports whether a nonce is of this sequence, which is to say of this process.
-func (n *nonces) made(nonce string) bool { return Tenure{Nonce: nonce}.Process() == n.process }

@@ -18,8 +18,9 @@ func TestNonces_nameTheProcessAndNeverRepeat(t *testing.T) {
 			seen[nonce] = true
 		}
 	}
-	if n := a.next(); !a.made(n) || b.made(n) || !strings.HasPrefix(n, "host-1/17/") {
-		t.Errorf("nonce %s: made by a %v, by b %v", n, a.made(n), b.made(n))
+	process := func(n *nonces) string { return Tenure{Nonce: n.next()}.Process() }
+	if process(a) != process(a) || process(a) == process(b) || !strings.HasPrefix(process(a), "host-1/17/") {
+		t.Errorf("processes %s, %s and %s", process(a), process(a), process(b))
 	}
 	if got, want := describeProcess(a.next()), "host-1 (process 17)"; got != want {
 		t.Errorf("described as %s, want %s", got, want)

@@ -22,7 +22,9 @@ func goLease(key, owner string, counter int64) Lease {
 	return l
 }
 
-func testView(me string) View { return NewView(me, config.LeaseManagementConfig{FailoverTime: 10 * second}) }
+func testView(me string) View {
+	return NewView(me, config.LeaseManagementConfig{FailoverTime: 10 * second})
+}
 
 func TestView_countsOnlyFromWhatItSawItself(t *testing.T) {
 	t.Parallel()
