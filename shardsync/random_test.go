@@ -3,6 +3,7 @@ package shardsync
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -21,7 +22,7 @@ func randomHistory(t *rapid.T, n int) []Shard {
 	var open []int // by hash key
 	add := func(s Shard) int {
 		seq++
-		s.ID, s.StartingSequenceNumber = fmt.Sprintf("shardId-%d", len(shards)), fmt.Sprint(seq)
+		s.ID, s.StartingSequenceNumber = fmt.Sprintf("shardId-%d", len(shards)), strconv.Itoa(seq)
 		shards = append(shards, s)
 		return len(shards) - 1
 	}
@@ -36,7 +37,7 @@ func randomHistory(t *rapid.T, n int) []Shard {
 	}
 	end := func(i int) {
 		seq++
-		shards[i].EndingSequenceNumber = fmt.Sprint(seq)
+		shards[i].EndingSequenceNumber = strconv.Itoa(seq)
 	}
 	for len(shards) < n {
 		i := rapid.IntRange(0, len(open)-1).Draw(t, "shard")
