@@ -89,7 +89,7 @@ func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind 
 		at, err := r.look(ctx)
 		switch {
 		case err != nil && errors.Is(err, shardsync.ErrStreamNotFound):
-			return false, r.streamGone(err)
+			return false, streamGone(err)
 		case err != nil:
 		case !at.listed:
 			r.final.end = &processor.End{Children: at.children, Gone: true}
@@ -122,7 +122,7 @@ func (r *reader) vanished(ctx context.Context, cause error) (done bool, err erro
 	at, err := r.look(ctx)
 	switch {
 	case err != nil && errors.Is(err, shardsync.ErrStreamNotFound):
-		return false, r.streamGone(err)
+		return false, streamGone(err)
 	case err == nil && !at.listed:
 		r.final.end = &processor.End{Children: at.children, Gone: true}
 		return true, nil
@@ -139,8 +139,8 @@ func (r *reader) vanished(ctx context.Context, cause error) (done bool, err erro
 
 // streamGone is the one final error. The shard has not ended: should the stream come back under its name, that is another
 // history, and to mark the lease finished would leave it unread.
-func (r *reader) streamGone(err error) error {
-	return fmt.Errorf("read shard %s: %w", r.start.ShardID, err)
+func streamGone(err error) error {
+	return fmt.Errorf("the stream is gone: %w", err)
 }
 
 // listing is what ListShards says of our shard.
