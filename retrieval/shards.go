@@ -55,7 +55,7 @@ func NewShardDetector(api KinesisAPI, opts DetectorOptions) *KinesisShardDetecto
 const defaultRequestTimeout = 30 * time.Second
 
 // tries is how often one request is repeated for a passing reason, about half a minute in all; then the caller learns of it.
-const tries = 10
+const tries = 15
 
 // ServiceTime is what the service's own clock showed at the last successful ListShards, in whole seconds.
 func (d *KinesisShardDetector) ServiceTime() (time.Time, bool) {
