@@ -100,8 +100,9 @@ func whats(s source) (found []string) {
 					continue
 				}
 				key, _ := kv.Key.(*ast.Ident)
-				if key == nil || !(key.Name == "What" && event != nil && event.Sel.Name == "RetryEvent" ||
-					key.Name == "what" && named != nil && named.Name == "operation") {
+				ofEvent := key != nil && key.Name == "What" && event != nil && event.Sel.Name == "RetryEvent"
+				ofOperation := key != nil && key.Name == "what" && named != nil && named.Name == "operation"
+				if !ofEvent && !ofOperation {
 					continue
 				}
 				if what, ok := literal([]ast.Expr{kv.Value}, 0); ok {
