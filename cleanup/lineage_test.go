@@ -20,7 +20,8 @@ func keys(from, to uint64) hashkey.Range {
 func TestChildren_onlyWhenAllAreThere(t *testing.T) {
 	t.Parallel()
 	g := newLineage([]Shard{
-		{"l", []string{"p"}, keys(0, 49)}, {"r", []string{"p"}, keys(50, 99)},
+		{"l", []string{"p"}, keys(0, 49)},
+		{"r", []string{"p"}, keys(50, 99)},
 		{"m", []string{"a", "b"}, keys(100, 299)},
 		{"half", []string{"q"}, keys(300, 349)},
 		{"unknown", []string{"u"}, hashkey.Range{}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,14 +194,14 @@ func TestRun_followersDoNothing(t *testing.T) {
 	bubble(t, func(_ context.Context, w *world) {
 		w.create(family()...)
 		m := w.manager("m")
-		leads := false
-		m.opts.IsLeader = func() bool { return leads }
+		var leads atomic.Bool
+		m.opts.IsLeader = leads.Load
 		defer w.start(m)()
 		w.after(time.Hour)
 		if n := w.requests(emulator.CountKey{Client: "m"}); n != 0 || w.keys() != "l p r" {
 			t.Errorf("%d requests by a follower, rows %s", n, w.keys())
 		}
-		leads = true // between two passes: after makes sure of that
+		leads.Store(true)
 		w.after(onePass)
 		if w.keys() != "l r" {
 			t.Errorf("rows %s a minute after it became leader", w.keys())

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -190,7 +191,7 @@ func (t *memTable) live(h *history, rng *rand.Rand) {
 	if !l.Finished() && !waits {
 		switch s := h.get(l.Key); {
 		case s.open() || rng.IntN(3) == 0:
-			l.Checkpoint = at(fmt.Sprint(l.Counter + 1))
+			l.Checkpoint = at(strconv.FormatInt(l.Counter+1, 10))
 		case rng.IntN(2) == 0:
 			t.end(h, &l)
 		}
@@ -198,8 +199,8 @@ func (t *memTable) live(h *history, rng *rand.Rand) {
 	t.rows[l.Key] = l
 }
 
-// end does nothing while the other parent of a merge has not been reached, as shard sync does, nor where a child was finished
-// first, which no worker does.
+// end does nothing while the other parent of a merge has not been reached, as shard sync does, nor where the table is one that
+// no worker makes: a child was finished first, or has no row although shards after it have.
 func (t *memTable) end(h *history, l *leases.Lease) {
 	s := h.get(l.Key)
 	for _, id := range s.children {
@@ -214,6 +215,9 @@ func (t *memTable) end(h *history, l *leases.Lease) {
 				return
 			}
 		}
+		if t.leasedAfter(h, id) {
+			return
+		}
 	}
 	for _, id := range s.children {
 		if _, there := t.rows[id]; !there {
@@ -222,6 +226,14 @@ func (t *memTable) end(h *history, l *leases.Lease) {
 	}
 	l.ChildShardIDs = s.children
 	l.Checkpoint = checkpoint.ShardEnd
+}
+
+// leasedAfter reports whether a descendant of a shard has a row.
+func (t *memTable) leasedAfter(h *history, id string) bool {
+	return slices.ContainsFunc(h.get(id).children, func(child string) bool {
+		_, there := t.rows[child]
+		return there || t.leasedAfter(h, child)
+	})
 }
 
 // mayGo says what is wrong with deleting l now, by the truth about its shard; empty if nothing is.
@@ -271,11 +283,11 @@ func newManager(t leaseTable, h *history, rows func() []leases.Lease, hooks *con
 }
 
 // mustPass makes a pass that must not fail.
-func mustPass(t testing.TB, m *LeaseCleanupManager) Result {
-	t.Helper()
-	res, err := m.Pass(t.Context())
+func mustPass(tb testing.TB, m *LeaseCleanupManager) Result {
+	tb.Helper()
+	res, err := m.Pass(tb.Context())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return res
 }

@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -123,7 +125,7 @@ func TestPass_rowsReturnToTheOpenShards(t *testing.T) {
 			}
 		}
 		m := newManager(table, h, table.list, nil)
-		for range 30 {
+		for range 20 {
 			h.reshard(rng)
 			for range rng.IntN(40) {
 				table.live(h, rng)
@@ -371,6 +373,47 @@ func TestPass_readsAgainWhenTheRowMoves(t *testing.T) {
 			}
 			if res.Deleted == 0 && mustPass(t, m).Deleted != 1 {
 				t.Errorf("not deleted in the next pass: %s", table.keys())
+			}
+		})
+	}
+}
+
+// What makes a row a candidate may have been seen some time ago, in a listing that was not consistent. What the table says
+// now decides.
+func TestPass_believesTheTableAndNotTheListing(t *testing.T) {
+	t.Parallel()
+	h := newHistory(1)
+	h.add(keysOf(0, 9), h.shards[0])
+	h.add(keysOf(10, 1<<64-1), h.shards[0])
+	h.add(h.shards[1].HashKeyRange, h.shards[1])
+	parent := h.lease(h.shards[0], at("4")) // came late: its owner was asked by hand to read it again
+	row, child := h.lease(h.shards[1], checkpoint.ShardEnd), h.lease(h.shards[3], at("5"))
+	row.ChildShardIDs = h.shards[1].children
+	waiting, unfinished := child, row
+	waiting.Checkpoint, unfinished.Checkpoint = checkpoint.TrimHorizon, at("3")
+	seen := []leases.Lease{row, child}
+	for name, c := range map[string]struct {
+		now  []leases.Lease
+		want map[Reason]int // why it stays
+	}{
+		"as seen":                           {seen, map[Reason]int{}},
+		"the listing lacked a parent":       {[]leases.Lease{parent, row, child}, map[Reason]int{ParentRemains: 1}},
+		"somebody deleted the child":        {[]leases.Lease{row}, map[Reason]int{ChildMissing: 1}},
+		"somebody set the child back":       {[]leases.Lease{row, waiting}, map[Reason]int{ChildNotBegun: 1}},
+		"somebody set the row back":         {[]leases.Lease{unfinished, child}, map[Reason]int{Unfinished: 1}},
+		"another leader deleted it already": {[]leases.Lease{child}, map[Reason]int{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table := newMemTable(c.now...)
+			m := newManager(table, h, func() []leases.Lease { return seen }, nil)
+			m.garbage = time.Now().Add(time.Hour)
+			res := mustPass(t, m)
+			if d := cmp.Diff(c.want, res.Kept); d != "" || res.Deleted != 1-len(c.want) {
+				t.Errorf("deleted %d; Kept (-want +got)\n%s", res.Deleted, d)
+			}
+			if _, there := table.rows[row.Key]; there != (len(c.want) > 0) {
+				t.Errorf("rows left: %s", table.keys())
 			}
 		})
 	}
