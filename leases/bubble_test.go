@@ -97,18 +97,11 @@ type testWorker struct {
 	taken  map[string]time.Duration
 }
 
-type workerOption func(w *testWorker, cfg *config.LeaseManagementConfig, r *RenewerOptions)
+// under makes the worker live by the clock of ctx.
+func (w *testWorker) under(ctx context.Context) *testWorker { w.ctx = ctx; return w }
 
-func withContext(ctx context.Context) workerOption {
-	return func(w *testWorker, _ *config.LeaseManagementConfig, _ *RenewerOptions) { w.ctx = ctx }
-}
-
-func withHost(host string) workerOption {
-	return func(_ *testWorker, _ *config.LeaseManagementConfig, r *RenewerOptions) { r.Host = host }
-}
-
-// worker makes a worker that does nothing yet. Client and worker id are the same unless the id is given as "client=id".
-func (b *bubble) worker(client, id string, opts ...workerOption) *testWorker {
+// worker makes a worker that does nothing yet. Two of one id are two processes with clients of their own.
+func (b *bubble) worker(client, id string) *testWorker {
 	w := &testWorker{bubble: b, id: id, ctx: b.ctx, failed: make(chan error, 1), taken: map[string]time.Duration{}, stop: func() {}}
 	note := func(what string) func(config.LeaseEvent) {
 		return func(e config.LeaseEvent) {
@@ -120,16 +113,12 @@ func (b *bubble) worker(client, id string, opts ...workerOption) *testWorker {
 			}
 		}
 	}
-	cfg := b.cfg
 	r := RenewerOptions{Worker: id, Host: client + "-host/1", Hooks: &config.Hooks{
 		LeaseTaken: note("taken"), LeaseLost: note("lost"), LeaseReleased: note("released"),
 	}}
-	for _, o := range opts {
-		o(w, &cfg, &r)
-	}
-	w.table = NewTable(dynamodb.NewFromConfig(b.server.ClientConfig(client)), cfg, TableOptions{Worker: id})
-	w.renewer = NewRenewer(w.table, cfg, r)
-	w.taker = NewTaker(w.table, w.renewer, cfg, TakerOptions{Worker: id, Acquired: func(h *Held) {
+	w.table = NewTable(dynamodb.NewFromConfig(b.server.ClientConfig(client)), b.cfg, TableOptions{Worker: id})
+	w.renewer = NewRenewer(w.table, b.cfg, r)
+	w.taker = NewTaker(w.table, w.renewer, b.cfg, TakerOptions{Worker: id, Acquired: func(h *Held) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.held = append(w.held, h)

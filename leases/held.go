@@ -49,6 +49,9 @@ type Held struct {
 // [ErrReleased] in the last case. It does not end with the context of Run.
 func (h *Held) Context() context.Context { return h.ctx }
 
+// over is why the lease has ended; nil if it has not.
+func (h *Held) over() error { return context.Cause(h.ctx) }
+
 // Lease is the row as this worker last wrote it.
 func (h *Held) Lease() Lease {
 	h.renewer.mu.Lock()
@@ -121,7 +124,7 @@ func (h *Held) update(ctx context.Context, u Update) error {
 	if err == nil || errors.Is(err, ErrLeaseLost) {
 		return err
 	}
-	if cause := context.Cause(h.ctx); cause != nil {
+	if cause := h.over(); cause != nil {
 		return fmt.Errorf("%w; %w", cause, err)
 	}
 	return err
@@ -130,20 +133,20 @@ func (h *Held) update(ctx context.Context, u Update) error {
 // bound lets ctx end with the lease.
 func (h *Held) bound(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	unhook := context.AfterFunc(h.ctx, func() { cancel(h.over()) })
 	return ctx, func() { unhook(); cancel(context.Canceled) }
 }
 
 // acquire waits for the right to write. The lease may have ended meanwhile.
 func (h *Held) acquire(ctx context.Context) error {
-	if err := context.Cause(h.ctx); err != nil {
+	if err := h.over(); err != nil {
 		return err
 	}
 	select {
 	case h.slot <- struct{}{}:
 		return nil
 	case <-h.ctx.Done():
-		return context.Cause(h.ctx)
+		return h.over()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the write under way on lease %s: %w", h.key, context.Cause(ctx))
 	}
@@ -153,12 +156,12 @@ func (h *Held) releaseSlot() { <-h.slot }
 
 // proven reports whether the lease is ours as far as our clocks tell: false after a suspend, an error if it is over.
 func (h *Held) proven() (bool, error) {
-	if err := context.Cause(h.ctx); err != nil {
+	if err := h.over(); err != nil {
 		return false, err
 	}
 	now := stampOf(h.clock)
 	if h.renewer.overdue(h, now) {
-		return false, context.Cause(h.ctx)
+		return false, h.over()
 	}
 	return !h.renewer.slept(h, now), nil
 }
@@ -172,7 +175,7 @@ func (h *Held) prove(ctx context.Context) error {
 	if wait > 0 {
 		_ = h.clock.Sleep(renewing, wait) // ends early with the lease or ctx: both are looked at next
 	}
-	if err := context.Cause(h.ctx); err != nil {
+	if err := h.over(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)

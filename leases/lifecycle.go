@@ -54,63 +54,31 @@ var rowWriteNames = [...]string{"create", "take", "renew", "checkpoint", "end", 
 
 func (w rowWrite) String() string { return rowWriteNames[w] }
 
-// nextRow is the state that a write leaves behind, and whether the write can land at all: one that cannot fails its
-// condition, or is never sent.
+// rowMoves is the drawing: what each write makes of each state. A write that is not listed cannot land on that state: it
+// fails its condition, or is never sent.
+var rowMoves = map[RowState]map[rowWrite]RowState{
+	RowAbsent:  {writeCreate: RowUnowned},
+	RowUnowned: {writeTake: RowOwned, writeDelete: RowAbsent},
+	RowOwned: {
+		writeTake: RowOwned, writeRenew: RowOwned, writeCheckpoint: RowOwned, writeEnd: RowEnded,
+		writeAsk: RowHandingOver, writeRelease: RowUnowned, writeDelete: RowAbsent,
+	},
+	RowHandingOver: {
+		writeRenew: RowHandingOver, writeCheckpoint: RowHandingOver, writeEnd: RowEnded,
+		writeTake:     RowOwned, // removes the mark
+		writeComplete: RowInTransit, writeDelete: RowAbsent,
+	},
+	RowInTransit: {
+		writeTake: RowOwned, writeRenew: RowOwned, // the first renewal removes handoffTo
+		writeRelease: RowUnowned, writeDelete: RowAbsent,
+	},
+	RowEnded: {writeTake: RowEnded, writeRenew: RowEnded, writeComplete: RowEnded, writeRelease: RowEnded, writeDelete: RowAbsent},
+}
+
+// nextRow is the state that a write leaves behind, and whether the write can land at all.
 func nextRow(s RowState, w rowWrite) (RowState, bool) {
-	switch s {
-	case RowAbsent:
-		if w == writeCreate {
-			return RowUnowned, true
-		}
-	case RowUnowned:
-		switch w {
-		case writeTake:
-			return RowOwned, true
-		case writeDelete:
-			return RowAbsent, true
-		}
-	case RowOwned:
-		switch w {
-		case writeTake, writeRenew, writeCheckpoint:
-			return RowOwned, true
-		case writeEnd:
-			return RowEnded, true
-		case writeAsk:
-			return RowHandingOver, true
-		case writeRelease:
-			return RowUnowned, true
-		case writeDelete:
-			return RowAbsent, true
-		}
-	case RowHandingOver:
-		switch w {
-		case writeTake: // removes the mark
-			return RowOwned, true
-		case writeRenew, writeCheckpoint:
-			return RowHandingOver, true
-		case writeEnd:
-			return RowEnded, true
-		case writeComplete:
-			return RowInTransit, true
-		case writeDelete:
-			return RowAbsent, true
-		}
-	case RowInTransit:
-		switch w {
-		case writeTake, writeRenew: // the first renewal removes handoffTo
-			return RowOwned, true
-		case writeRelease:
-			return RowUnowned, true
-		case writeDelete:
-			return RowAbsent, true
-		}
-	case RowEnded:
-		switch w {
-		case writeTake, writeRenew, writeComplete, writeRelease:
-			return RowEnded, true
-		case writeDelete:
-			return RowAbsent, true
-		}
+	if next, ok := rowMoves[s][w]; ok {
+		return next, true
 	}
 	return s, false
 }

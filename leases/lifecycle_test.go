@@ -129,6 +129,7 @@ func TestLifecycle_isWhatTheTableDoes(t *testing.T) {
 				b.mark(0, "asker", row.Owner)
 			case writeRelease:
 				err = b.table.Evict(b.ctx, held, me)
+			case writeComplete: // not among those drawn
 			case writeDelete:
 				err = b.table.Delete(b.ctx, seen)
 			}

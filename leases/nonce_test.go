@@ -19,8 +19,9 @@ func TestNonces_nameTheProcessAndNeverRepeat(t *testing.T) {
 		}
 	}
 	process := func(n *nonces) string { return Tenure{Nonce: n.next()}.Process() }
-	if process(a) != process(a) || process(a) == process(b) || !strings.HasPrefix(process(a), "host-1/17/") {
-		t.Errorf("processes %s, %s and %s", process(a), process(a), process(b))
+	first, second, other := process(a), process(a), process(b)
+	if first != second || first == other || !strings.HasPrefix(first, "host-1/17/") {
+		t.Errorf("processes %s, %s and %s", first, second, other)
 	}
 	if got, want := describeProcess(a.next()), "host-1 (process 17)"; got != want {
 		t.Errorf("described as %s, want %s", got, want)

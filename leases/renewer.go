@@ -150,17 +150,21 @@ func (r *LeaseRenewer) Held() []*Held {
 	return all
 }
 
-// leases returns the rows of a listing, those that are held as this worker last wrote them; of nil, those that are held.
-func (r *LeaseRenewer) leases(listed []Lease) []Lease {
+// own returns the rows of what is held, as this worker last wrote them.
+func (r *LeaseRenewer) own() []Lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if listed == nil {
-		own := make([]Lease, 0, len(r.held))
-		for _, h := range r.held {
-			own = append(own, h.lease)
-		}
-		return own
+	rows := make([]Lease, 0, len(r.held))
+	for _, h := range r.held {
+		rows = append(rows, h.lease)
 	}
+	return rows
+}
+
+// overlaid returns the rows of a listing, what is held as this worker last wrote it.
+func (r *LeaseRenewer) overlaid(listed []Lease) []Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	rows := slices.Clone(listed)
 	for i, l := range rows {
 		if h, ok := r.held[l.Key]; ok && h.lease.Counter > l.Counter {
@@ -189,7 +193,7 @@ func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
 	defer h.releaseSlot()
 	lease, until := r.snapshot(h)
 	if !r.drop(h, ErrReleased) {
-		return context.Cause(h.ctx)
+		return h.over()
 	}
 	// Not beyond the lease's end: then peers take it without our help, and a stop must not hang on a table that is down.
 	write, cancel := loop.Timeout(ctx, max(until.Sub(h.clock.Now()), r.margin), "release lease "+h.key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 )
 
 func at(n int) checkpoint.ExtendedSequenceNumber {
-	return checkpoint.ExtendedSequenceNumber{SequenceNumber: fmt.Sprint(n)}
+	return checkpoint.ExtendedSequenceNumber{SequenceNumber: strconv.Itoa(n)}
 }
 
 func TestRenewer_writesNoMoreThanTheIntervalAsksFor(t *testing.T) {
@@ -132,15 +133,19 @@ func TestHeld_aReplyAfterTheDeadlineBringsNothingBack(t *testing.T) {
 func TestRenewer_survivesWhatTablesDo(t *testing.T) {
 	t.Parallel()
 	const leases = 10
+	virtual := 3 * time.Minute
+	if testing.Short() { // under the race detector
+		virtual = time.Minute
+	}
 	for name, c := range map[string]struct {
 		rules []emulator.Rule
-		for_  time.Duration // 0: for the whole run
+		lasts time.Duration // 0: for the whole run
 	}{
 		"5 % random errors":             {rules: []emulator.Rule{{Probability: 0.05, Seed: 1, Effect: emulator.Fail(500, "InternalServerError", "x")}}},
 		"10 % lost replies":             {rules: []emulator.Rule{{Probability: 0.1, Seed: 2, Effect: emulator.DropReply()}}},
 		"half throttled":                {rules: []emulator.Rule{{Probability: 0.5, Seed: 3, Effect: emulator.Throttle()}}},
-		"an outage of 0.3 D":            {rules: []emulator.Rule{{Effect: emulator.Refuse()}}, for_: 3 * second},
-		"a freeze of 0.3 D":             {rules: []emulator.Rule{{Effect: emulator.Freeze()}}, for_: 3 * second},
+		"an outage of 0.3 D":            {rules: []emulator.Rule{{Effect: emulator.Refuse()}}, lasts: 3 * second},
+		"a freeze of 0.3 D":             {rules: []emulator.Rule{{Effect: emulator.Freeze()}}, lasts: 3 * second},
 		"slow, and 5 % lost, 5 % wrong": {rules: []emulator.Rule{{Effect: emulator.DelayReply(300 * time.Millisecond)}, {Probability: 0.05, Seed: 4, Effect: emulator.DropReply()}, {Probability: 0.05, Seed: 5, Effect: emulator.Fail(500, "InternalServerError", "x")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,10 +160,10 @@ func TestRenewer_survivesWhatTablesDo(t *testing.T) {
 					for _, r := range c.rules {
 						remove = append(remove, b.server.Inject(r))
 					}
-					if c.for_ > 0 {
-						b.pass(c.for_)
+					if c.lasts > 0 {
+						b.pass(c.lasts)
 					} else {
-						b.pass(3 * time.Minute)
+						b.pass(virtual)
 					}
 					for _, f := range remove {
 						f()
@@ -386,9 +391,8 @@ type skewedClock struct {
 }
 
 func (s *skewedClock) context(ctx context.Context) context.Context {
-	now := func() time.Time { return time.Now() }
 	wall := func() time.Time { return time.Now().Round(0).Add(time.Duration(s.ahead.Load())) }
-	return loop.WithClock(ctx, loop.NewClock(now, wall, func(d time.Duration) *loop.Timer {
+	return loop.WithClock(ctx, loop.NewClock(time.Now, wall, func(d time.Duration) *loop.Timer {
 		if s.stopped.Load() {
 			d = 1000 * time.Hour
 		}
@@ -406,7 +410,7 @@ func TestHeld_looksAtTheClockItself(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(b *bubble) {
 		clock := &skewedClock{}
-		w := b.worker("a", "a", withContext(clock.context(b.ctx)))
+		w := b.worker("a", "a").under(clock.context(b.ctx))
 		h := w.take(0) // no renewer runs: nobody's timer ends the lease
 		c := b.worker("c", "c").start()
 		b.within(2*b.cfg.FailoverTime, "takeover", func() bool { return c.count("taken") == 1 })
@@ -420,8 +424,8 @@ func TestHeld_looksAtTheClockItself(t *testing.T) {
 		if h.Context().Err() == nil || b.writes("a") != 0 {
 			t.Errorf("context %v, %d writes; want an end and none", h.Context().Err(), b.writes("a"))
 		}
-		if new := c.renewer.Held()[0]; new.Grant().Token <= h.Grant().Token {
-			t.Errorf("token %d after %d", new.Grant().Token, h.Grant().Token)
+		if next := c.renewer.Held()[0]; next.Grant().Token <= h.Grant().Token {
+			t.Errorf("token %d after %d", next.Grant().Token, h.Grant().Token)
 		}
 	})
 }
@@ -430,7 +434,7 @@ func TestHeld_renewsAfterASuspendBeforeItActs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(b *bubble) {
 		clock := &skewedClock{}
-		w := b.worker("a", "a", withContext(clock.context(b.ctx)))
+		w := b.worker("a", "a").under(clock.context(b.ctx))
 		h := w.take(0)
 		counter := h.Lease().Counter
 		clock.ahead.Add(int64(time.Minute)) // the machine slept for a minute that our clock does not know
@@ -464,7 +468,7 @@ func TestHeld_waitsForTheAnswerAfterASuspend(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(b *bubble) {
 		clock := &skewedClock{}
-		w := b.worker("a", "a", withContext(clock.context(b.ctx)))
+		w := b.worker("a", "a").under(clock.context(b.ctx))
 		h := w.take(0)
 		// 1. A renewal is under way when the machine sleeps; its answer comes after the wake-up.
 		h.renewer.mu.Lock()
@@ -508,7 +512,7 @@ func TestRenewer_renewsEverythingAfterASuspend(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 10, func(b *bubble) {
 		clock := &skewedClock{}
-		w := b.worker("a", "a", withContext(clock.context(b.ctx))).renewing()
+		w := b.worker("a", "a").under(clock.context(b.ctx)).renewing()
 		for i := range 10 {
 			w.take(i)
 		}
@@ -544,8 +548,8 @@ func TestHeld_aWorkerStoppedPastItsLeaseWritesNothing(t *testing.T) {
 		if h.Context().Err() == nil {
 			t.Error("the new owner came before the old one's context ended")
 		}
-		new := c.renewer.Held()[0]
-		if err := new.WriteCheckpoint(new.Context(), at(11)); err != nil {
+		next := c.renewer.Held()[0]
+		if err := next.WriteCheckpoint(next.Context(), at(11)); err != nil {
 			t.Fatal(err)
 		}
 		thaw()
@@ -553,8 +557,8 @@ func TestHeld_aWorkerStoppedPastItsLeaseWritesNothing(t *testing.T) {
 			t.Errorf("the late checkpoint: %v", err)
 		}
 		b.pass(second)
-		if l := b.row(0); l.Checkpoint != at(11) || l.Owner != "c" || new.Grant().Token <= h.Grant().Token {
-			t.Errorf("row at %v, owner %q, tokens %d then %d", l.Checkpoint, l.Owner, h.Grant().Token, new.Grant().Token)
+		if l := b.row(0); l.Checkpoint != at(11) || l.Owner != "c" || next.Grant().Token <= h.Grant().Token {
+			t.Errorf("row at %v, owner %q, tokens %d then %d", l.Checkpoint, l.Owner, h.Grant().Token, next.Grant().Token)
 		}
 	})
 }

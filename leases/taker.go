@@ -215,7 +215,7 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		return 0, err
 	}
 	at := clock.Now() // after the answer: nothing that it shows is younger
-	view := t.see(func(v View) View { return v.Look(t.renewer.leases(listing.Leases), at) })
+	view := t.see(func(v View) View { return v.Look(t.renewer.overlaid(listing.Leases), at) })
 	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
 	event.Leases, event.Workers, event.Held, event.Target = len(listing.Leases), moves.Workers, moves.Held, moves.Target
 	moves.Take = append(t.strays(view), moves.Take...)
@@ -286,7 +286,7 @@ func (t *LeaseTaker) expire(ctx context.Context) time.Duration {
 	if e, ok := t.View().NextExpiry(); !ok || e.After(at) {
 		return 0
 	}
-	view := t.see(func(v View) View { return v.Own(t.renewer.leases(nil), at) })
+	view := t.see(func(v View) View { return v.Own(t.renewer.own(), at) })
 	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
 	stale := Moves{}
 	for _, l := range moves.Take {
