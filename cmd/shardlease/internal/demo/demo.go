@@ -77,6 +77,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	v.print(out)
 	_, _ = fmt.Fprintf(out, "  took %.1f s, --seed %d\n", b.now().Seconds(), o.Seed)
 	if !v.ok() {
+		f.printLogs(out)
 		return fmt.Errorf("%w: %d lost, %d out of order, %d never produced", ErrVerdict, v.lost, v.outOfOrder, v.unknown)
 	}
 	if faults := b.faults(); len(faults) > 0 {

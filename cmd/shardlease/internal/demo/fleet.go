@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,6 +136,15 @@ func (f *fleet) close(ctx context.Context) {
 		if p.wait(ctx) != nil {
 			_ = p.cmd.Process.Kill() // it fails only if the process is gone
 			<-p.done
+		}
+	}
+}
+
+// printLogs writes the last line that each worker logged: a healthy one logs nothing.
+func (f *fleet) printLogs(w io.Writer) {
+	for _, id := range slices.Sorted(maps.Keys(f.members)) {
+		if last := f.members[id].log.String(); last != "" {
+			_, _ = fmt.Fprintf(w, "  %s logged: %s\n", id, last)
 		}
 	}
 }

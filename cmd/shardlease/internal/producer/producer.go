@@ -167,20 +167,24 @@ func (p *Producer) dispatch(ctx context.Context, now bool) {
 		}
 		p.lanes.sent(batch)
 		p.flying++
-		go func() { p.answers <- p.send(ctx, batch) }() // Run receives one answer for each call that it counts in flying
+		// Here, not in the goroutine: while that waits, more records join the lanes.
+		in := &kinesis.PutRecordsInput{StreamName: aws.String(p.opts.Stream), Records: make([]types.PutRecordsRequestEntry, len(batch))}
+		for i, b := range batch {
+			in.Records[i] = types.PutRecordsRequestEntry{PartitionKey: aws.String(b.records[0].Key), Data: b.records[0].Data}
+		}
+		go func() { // Run receives one answer for each call that it counts in flying
+			out, err := p.send(ctx, in)
+			p.answers <- answer{batch, out, err}
+		}()
 	}
 }
 
-func (p *Producer) send(ctx context.Context, batch []*lane) answer {
-	in := &kinesis.PutRecordsInput{StreamName: aws.String(p.opts.Stream), Records: make([]types.PutRecordsRequestEntry, len(batch))}
-	for i, b := range batch {
-		in.Records[i] = types.PutRecordsRequestEntry{PartitionKey: aws.String(b.records[0].Key), Data: b.records[0].Data}
-	}
+func (p *Producer) send(ctx context.Context, in *kinesis.PutRecordsInput) (*kinesis.PutRecordsOutput, error) {
 	out, err := p.api.PutRecords(ctx, in)
-	if err == nil && len(out.Records) != len(batch) {
-		err = fmt.Errorf("put records into stream %s: the answer is about %d records, %d were sent", p.opts.Stream, len(out.Records), len(batch))
+	if err == nil && len(out.Records) != len(in.Records) {
+		return nil, fmt.Errorf("the answer is about %d records, %d were sent", len(out.Records), len(in.Records))
 	}
-	return answer{batch, out, err}
+	return out, err
 }
 
 // settle takes an answer in. The error ends the run.
