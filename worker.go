@@ -57,9 +57,7 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 	if o.dynamodb == nil {
 		o.dynamodb = dynamodb.NewFromConfig(prepared)
 	}
-	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{
-		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
-	})
+	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{Worker: cfg.WorkerID, Hooks: cfg.Hooks})
 	syncer := shardsync.NewHierarchicalShardSyncer(table,
 		retrieval.NewShardDetector(o.kinesis, retrieval.DetectorOptions{
 			StreamARN: cfg.StreamARN, Region: cloud.Region, RequestTimeout: cfg.Retrieval.RequestTimeout,
@@ -114,6 +112,9 @@ func (w *Worker) Shutdown(ctx context.Context) error { return w.scheduler.Shutdo
 
 // Ready is closed once the lease table is usable and the first look at it, with what was taken then, is over.
 func (w *Worker) Ready() <-chan struct{} { return w.scheduler.Ready() }
+
+// State is where the worker is in its life: New, Starting, Running, Draining, Releasing or Stopped.
+func (w *Worker) State() string { return w.scheduler.State().String() }
 
 // Assignments returns the leases that this worker holds now, by key.
 func (w *Worker) Assignments() []Assignment { return w.scheduler.Assignments() }

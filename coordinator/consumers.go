@@ -21,6 +21,8 @@ import (
 const (
 	// releasesAtOnce bounds how many finished leases are released at the same time. One release is one small write.
 	releasesAtOnce = 20
+	// releaseLimit is how long one release may take, its repetitions included.
+	releaseLimit = 3 * time.Second
 	// afterGrace is how long user code may take to notice that its context has ended, LeaseLost included, before Run leaves
 	// it behind. Together with the default ShutdownGrace it stays below the 30 s that container platforms give by default.
 	afterGrace = 4 * time.Second
@@ -50,6 +52,7 @@ type entry struct {
 	done chan struct{} // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
 
 	// Guarded by consumers.mu.
+	before   *entry                   // the tenure before this one; nil once nothing of it runs
 	consumer *processor.ShardConsumer // nil before it starts and for a finished shard
 	stop     chan struct{}            // closed when the entry must not start another consumer
 	stopped  bool
@@ -67,18 +70,16 @@ func newConsumers(o Options) *consumers { return &consumers{o: o, byKey: map[str
 //
 // So an entry waits for its predecessor first.
 func (c *consumers) start(ctx context.Context, h *leases.Held) {
+	key := h.Lease().Key
 	e := &entry{held: h, done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var before <-chan struct{}
-	if old := c.byKey[h.Lease().Key]; old != nil {
-		before = old.done
-	}
-	c.byKey[h.Lease().Key] = e
+	e.before = c.byKey[key]
+	c.byKey[key] = e
 	if c.draining {
 		e.halt()
 	}
-	go c.follow(ctx, e, before)
+	go c.follow(ctx, e)
 }
 
 // halt makes the entry start nothing more. The caller holds mu.
@@ -92,40 +93,56 @@ func (e *entry) halt() {
 	}
 }
 
-// follow is the goroutine of one entry.
-func (c *consumers) follow(ctx context.Context, e *entry, before <-chan struct{}) {
+// follow is the goroutine of one entry. It ends when nothing of this tenure and of those before runs any more, which may be
+// later than the end of the worker if user code does not return.
+func (c *consumers) follow(ctx context.Context, e *entry) {
 	defer close(e.done)
+	defer c.forget(e)
+	defer c.awaitBefore(e)
 	returned := false
 	defer func() {
 		if !returned { // user code called runtime.Goexit, as t.FailNow does: nothing of it runs any more
 			c.fault(e, errors.New("the processor ended its goroutine instead of returning"))
 			c.giveUp(ctx, e)
-			c.forget(e)
 		}
 	}()
-	c.live(ctx, e, before)
+	c.live(ctx, e)
 	returned = true
 }
 
-// live is what happens under one tenure, from the end of the one before to the release of the lease.
-func (c *consumers) live(ctx context.Context, e *entry, before <-chan struct{}) {
-	if before != nil {
+// awaitBefore returns when nothing of the tenures before this one runs any more.
+func (c *consumers) awaitBefore(e *entry) {
+	if before := c.before(e); before != nil {
+		<-before.done
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e.before = nil
+	}
+}
+
+func (c *consumers) before(e *entry) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.before
+}
+
+// live is what happens under one tenure, from the end of the one before to the release of the lease. While the one before
+// has not ended, nothing runs under this one, and the lease may be given up at any time.
+func (c *consumers) live(ctx context.Context, e *entry) {
+	if before := c.before(e); before != nil {
 		select {
-		case <-before:
-		case <-ctx.Done():
-			return
+		case <-before.done:
+		case <-e.stop:
+		case <-e.held.Context().Done():
 		}
 	}
-	if !c.isFinished(e) {
-		c.consume(ctx, e)
+	if c.isFinished(e) {
+		return
 	}
-	c.mu.Lock()
-	stopped := e.stopped
-	c.mu.Unlock()
-	if stopped && !c.isFinished(e) {
+	c.consume(ctx, e)
+	if c.isStopped(e) && !c.isFinished(e) {
 		c.giveUp(ctx, e)
 	}
-	c.forget(e)
 }
 
 // consume runs consumers under one lease until the shard is finished, the lease is gone, or a stop is asked for. A consumer
@@ -139,12 +156,15 @@ func (c *consumers) consume(ctx context.Context, e *entry) {
 			return
 		}
 		out := consumer.Run(ctx)
+		ended := out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e)
+		if out.Finished || ended {
+			c.fault(e, out.Err)
+		}
 		if out.Finished {
 			c.finish(e)
 			return
 		}
-		if out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e) {
-			c.fault(e, out.Err)
+		if ended {
 			return
 		}
 		wait := back.Next()
@@ -234,22 +254,33 @@ func (c *consumers) retried(e *entry, err error, attempt int, wait time.Duration
 	}
 }
 
-// fault keeps an error of a consumer for the error that Run returns.
+// fault reports an error of a consumer that is not tried again: at once while the worker goes on, else with what Run returns.
 func (c *consumers) fault(e *entry, err error) {
 	if err == nil {
 		return
 	}
+	key := e.held.Lease().Key
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.faults = append(c.faults, fmt.Errorf("shard %s: %w", e.held.Lease().Key, err))
+	draining := c.draining
+	if draining {
+		c.faults = append(c.faults, fmt.Errorf("shard %s: %w", key, err))
+	}
+	c.mu.Unlock()
+	if !draining {
+		c.o.Config.Logger.Error("consumer ended with an error", "worker", c.o.Config.WorkerID, "lease", key, "error", err)
+	}
 }
 
-// giveUp releases the lease of an entry whose consumer is done. It must not be called while user code of this tenure runs.
+// giveUp releases the lease of an entry under which nothing runs. It outlives ctx, but not by much: if the table does not
+// answer, peers take the lease when it has expired.
 func (c *consumers) giveUp(ctx context.Context, e *entry) {
 	if e.held.Context().Err() != nil {
 		return
 	}
-	if err := c.release(context.WithoutCancel(ctx), e.held); err != nil && !errors.Is(err, leases.ErrLeaseLost) {
+	limit := min(releaseLimit, c.o.Config.LeaseManagement.FailoverTime/2)
+	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), limit, "release lease "+e.held.Lease().Key)
+	defer cancel()
+	if err := c.release(ctx, e.held); err != nil && !errors.Is(err, leases.ErrLeaseLost) {
 		c.fault(e, fmt.Errorf("release: %w", err))
 	}
 }
@@ -294,8 +325,8 @@ func (c *consumers) drain(grace context.Context) {
 	for _, e := range finished {
 		group.Go(func() error { c.giveUp(grace, e); return nil })
 	}
-	_ = group.Wait()
 	wait(grace, busy)
+	_ = group.Wait()
 }
 
 // abandon waits a last time, after user code's contexts have ended, and then gives up on whatever still runs: its lease is
@@ -313,19 +344,26 @@ func (c *consumers) abandon(ctx context.Context) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, e := range c.byKey {
+	for _, e := range busy {
 		select {
 		case <-e.done:
 		default:
-			what := "an earlier tenure's processor"
-			if e.consumer != nil {
-				if calling := e.consumer.Status().Calling; calling != "" {
-					what = calling
-				}
-			}
-			c.abandoned = append(c.abandoned, fmt.Sprintf("shard %s: %s has not returned", key, what))
+			c.abandoned = append(c.abandoned, fmt.Sprintf("shard %s: %s has not returned", e.held.Lease().Key, e.calling()))
 		}
 	}
+}
+
+// calling names the user's method that keeps the entry, or a tenure before it, from ending. The caller holds mu.
+func (e *entry) calling() string {
+	for ; e != nil; e = e.before {
+		if e.consumer == nil {
+			continue
+		}
+		if method := e.consumer.Status().Calling; method != "" {
+			return method
+		}
+	}
+	return "the processor"
 }
 
 // wait returns when all entries are done or ctx is.

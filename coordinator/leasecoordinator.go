@@ -107,7 +107,7 @@ func (c *LeaseCoordinator) untilDone(ctx context.Context, what string, do func(c
 	}
 }
 
-// final reports whether an error of the start, or of the mode check, ends Run: somebody has to do something first.
+// final reports whether an error of the start ends Run: somebody has to do something first.
 func final(err error) bool {
 	if _, ok := errors.AsType[*leases.PermanentError](err); ok {
 		return true
@@ -123,15 +123,24 @@ func (c *LeaseCoordinator) checkMode(ctx context.Context) error {
 	return c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName)
 }
 
-// watchMode ends with an error when Java workers have moved the table to KCL 3.x mode.
+// watchMode ends with an error when Java workers have moved the table to KCL 3.x mode. Anything else that the check meets is
+// ridden out, as renewals and takes ride it out: what the worker holds goes on.
 func (c *LeaseCoordinator) watchMode(ctx context.Context) error {
+	clock, failed := loop.ClockOf(ctx), 0
 	for {
-		if err := loop.ClockOf(ctx).Sleep(ctx, loop.Jitter(modeCheckInterval, 0.1)); err != nil {
+		if err := clock.Sleep(ctx, loop.Jitter(modeCheckInterval, 0.1)); err != nil {
 			return err
 		}
-		if err := c.untilDone(ctx, "check the table's KCL mode", c.checkMode); err != nil {
+		err := c.checkMode(ctx)
+		if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
 			return err
 		}
+		if err == nil || ctx.Err() != nil {
+			failed = 0
+			continue
+		}
+		failed++
+		c.retried("check the table's KCL mode", err, failed, modeCheckInterval)
 	}
 }
 

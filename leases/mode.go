@@ -33,8 +33,8 @@ func (t *Table) CheckMode(ctx context.Context, application string) error {
 }
 
 // KCL3Mode reports whether the table's Java workers run in KCL 3.x mode, and the client version that their Migration3.0 row
-// says, "" if there is no such row. KCL 3.5 keeps it in the lease table, 3.0 to 3.4 in APPLICATION-CoordinatorState; a
-// table that does not exist, or that this worker may not read, counts as no.
+// says, "" if there is no such row. KCL 3.5 keeps it in the lease table, 3.0 to 3.4 in APPLICATION-CoordinatorState; if the
+// latter does not exist, or this worker may not read it, that counts as no.
 func (t *Table) KCL3Mode(ctx context.Context, application string) (is bool, version string, err error) {
 	is, version, _, err = t.kcl3Mode(ctx, application)
 	return is, version, err
@@ -46,6 +46,9 @@ func (t *Table) kcl3Mode(ctx context.Context, application string) (is bool, vers
 		{application + "-CoordinatorState", "key"},
 	} {
 		v, err := t.clientVersion(ctx, place.table, place.key)
+		if place.table != t.cfg.TableName && isDenied(err) {
+			err = nil // no right to read it: most policies of KCL 2.x fleets do not name this table
+		}
 		if err != nil {
 			return false, "", place.table, err
 		}
@@ -68,8 +71,8 @@ func (t *Table) clientVersion(ctx context.Context, table, keyName string) (strin
 		out, err = t.api.GetItem(ctx, in, noRetries)
 		return err
 	})
-	if _, ok := errors.AsType[*PermanentError](err); ok && (isNotFound(err) || isDenied(err) || codeOf(err) == "ValidationException") {
-		return "", nil // no such table; no right to read it; a table of that name with another key
+	if _, ok := errors.AsType[*PermanentError](err); ok && (isNotFound(err) || codeOf(err) == "ValidationException") {
+		return "", nil // no such table, or a table of that name with another key
 	}
 	if err != nil {
 		return "", err

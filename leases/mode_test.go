@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -42,11 +43,11 @@ func TestCheckMode_readsTheRowsThatJavaWrote(t *testing.T) {
 	}
 }
 
-func TestCheckMode_countsWhatItMayNotReadAsNo(t *testing.T) {
+func TestCheckMode_countsACoordinatorTableThatItMayNotReadAsNo(t *testing.T) {
 	t.Parallel()
 	s := newTableSetup(t, nil)
 	s.held(t)
-	s.server.Inject(emulator.Rule{Operation: "GetItem", Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+	s.server.Inject(emulator.Rule{Operation: "GetItem", Match: func(b []byte) bool { return bytes.Contains(b, []byte("-CoordinatorState")) }, Effect: emulator.Fail(400, "AccessDeniedException", "no")})
 	if err := s.table.CheckMode(t.Context(), "app"); err != nil {
 		t.Error(err)
 	}

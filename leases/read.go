@@ -58,7 +58,7 @@ type Listing struct {
 
 // List reads the table, as LeaseManagement.ConsistentReads says, in as many segments at once as ScanSegments says or, if that
 // is 0, as the size of the table as last read asks for. Rows that are no leases are left out; one that cannot be read as
-// what it should be never fails the listing, and is warned about once, through Hooks.LeaseSkipped and the logger.
+// what it should be never fails the listing, and is reported once, through Hooks.LeaseSkipped.
 // Rows that others write meanwhile are seen before or after. (KCL: listLeases, listLeasesParallely)
 func (t *Table) List(ctx context.Context) (Listing, error) {
 	segments := int(t.segments.Load())
@@ -211,7 +211,6 @@ func (t *Table) warn(key string, err error) {
 	if before {
 		return
 	}
-	t.log.Warn("lease row skipped", "table", t.cfg.TableName, "lease", key, "err", err)
 	if f := t.hooks.LeaseSkipped; f != nil {
 		f(config.LeaseEvent{Worker: t.worker, LeaseKey: key, Err: err})
 	}

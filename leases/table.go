@@ -2,7 +2,6 @@ package leases
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +31,6 @@ type Table struct {
 	api     DynamoDBAPI
 	cfg     config.LeaseManagementConfig
 	worker  string
-	log     *slog.Logger
 	hooks   *config.Hooks
 	attempt time.Duration // longest of one attempt at a single row
 	page    time.Duration // longest of one attempt at anything else
@@ -47,16 +45,12 @@ type Table struct {
 // TableOptions is what a [Table] may be told beside its configuration.
 type TableOptions struct {
 	Worker string        // our worker id, for events
-	Logger *slog.Logger  // nil: silent
 	Hooks  *config.Hooks // nil: none; called: LeaseSkipped, Retried
 }
 
 // NewTable makes a Table of a complete configuration. It does no I/O.
 func NewTable(api DynamoDBAPI, cfg config.LeaseManagementConfig, opts TableOptions) *Table {
-	t := &Table{api: api, cfg: cfg, worker: opts.Worker, log: opts.Logger, hooks: opts.Hooks, skipped: map[string]struct{}{}}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
+	t := &Table{api: api, cfg: cfg, worker: opts.Worker, hooks: opts.Hooks, skipped: map[string]struct{}{}}
 	if t.hooks == nil {
 		t.hooks = &config.Hooks{}
 	}

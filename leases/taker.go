@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +40,10 @@ type LeaseTaker struct {
 
 	claims map[string]claim // takes without an answer; of Run's goroutine
 
-	mu   sync.Mutex
-	view View
+	mu       sync.Mutex
+	view     View
+	failures map[string]int // reads and takes failed in a row, by lease key
+	denied   error          // the last *PermanentError of a read or take since the last success of one
 }
 
 // TakerOptions is what a [LeaseTaker] may be told beside its configuration.
@@ -60,7 +63,7 @@ type TakerOptions struct {
 func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, opts TakerOptions) *LeaseTaker {
 	taker := &LeaseTaker{
 		table: t, renewer: r, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger,
-		wake: make(chan struct{}, 1), first: make(chan struct{}), claims: map[string]claim{},
+		wake: make(chan struct{}, 1), first: make(chan struct{}), claims: map[string]claim{}, failures: map[string]int{},
 		view: NewView(opts.Worker, cfg),
 	}
 	if taker.hooks == nil {
@@ -104,7 +107,8 @@ func (t *LeaseTaker) see(f func(View) View) View {
 
 // Run looks and takes until ctx is done; then it returns nil, after the takes under way have been answered, or at most
 // half a FailoverTime later: a take given up half way could leave a row that nobody serves. What fails for a passing reason
-// is tried again for ever, with pauses. If the very first look meets a *[PermanentError], Run ends with it. Call it once.
+// is tried again for ever, with pauses. If the very first look, or every take that it led to, meets a *[PermanentError], Run
+// ends with it. Call it once.
 func (t *LeaseTaker) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	defer t.giveBack(ctx)
@@ -129,6 +133,8 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return nil
+			case err == nil && t.isFatal(t.permanent()):
+				return t.permanent()
 			case err == nil:
 				pause.Reset()
 				t.firstRoundDone()
@@ -184,6 +190,48 @@ func (t *LeaseTaker) retried(what, key string, attempt int, wait time.Duration, 
 	}
 }
 
+// rowFailed reports that a row could not be read or taken, and rowDone that one could.
+func (t *LeaseTaker) rowFailed(what, key string, err error) {
+	t.mu.Lock()
+	t.failures[key]++
+	attempt := t.failures[key]
+	if _, ok := errors.AsType[*PermanentError](err); ok {
+		t.denied = err
+	}
+	t.mu.Unlock()
+	t.retried(what, key, attempt, 0, err)
+}
+
+func (t *LeaseTaker) rowDone(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.failures, key)
+	t.denied = nil
+}
+
+// forgetFailures keeps the counts only of rows that will be tried again.
+func (t *LeaseTaker) forgetFailures(moves Moves) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.failures) == 0 {
+		return
+	}
+	kept := map[string]int{}
+	for _, l := range slices.Concat(moves.Take, moves.Ask) {
+		if n := t.failures[l.Key]; n > 0 {
+			kept[l.Key] = n
+		}
+	}
+	t.failures = kept
+}
+
+// permanent is why rows can be neither read nor taken, nil if one could be.
+func (t *LeaseTaker) permanent() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.denied
+}
+
 // untilExpiry is when the next row of another worker may become stale, from now on.
 func (t *LeaseTaker) untilExpiry(clock *loop.Clock) time.Duration {
 	at, ok := t.View().NextExpiry()
@@ -219,6 +267,7 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
 	event.Leases, event.Workers, event.Held, event.Target = len(listing.Leases), moves.Workers, moves.Held, moves.Target
 	moves.Take = append(t.strays(view), moves.Take...)
+	t.forgetFailures(moves)
 	next = moves.Again
 	if failed := t.execute(ctx, moves); failed && (next == 0 || next > paceOf(t.cfg.FailoverTime).fast) {
 		next = paceOf(t.cfg.FailoverTime).fast
@@ -383,7 +432,7 @@ func (t *LeaseTaker) read(ctx context.Context, seen Lease) (Lease, bool) {
 	l, found, err := t.table.Get(read, seen.Key)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.retried("read lease", seen.Key, 1, 0, err)
+			t.rowFailed("read lease", seen.Key, err)
 		}
 		return Lease{}, false
 	}
@@ -407,9 +456,10 @@ func (t *LeaseTaker) finish(ctx context.Context, c claim) (claim, bool) {
 			t.log.DebugContext(ctx, "another worker was faster", "lease", c.seen.Key, "err", err)
 			return claim{}, false
 		}
-		t.retried("take lease", c.seen.Key, 1, 0, err)
+		t.rowFailed("take lease", c.seen.Key, err)
 		return c, false
 	}
+	t.rowDone(c.seen.Key)
 	t.see(func(v View) View { return v.Row(h.Lease(), h.clock.Now()) })
 	if t.opts.Acquired != nil {
 		t.opts.Acquired(h)
