@@ -21,7 +21,9 @@ func TestStop_namesAProcessorOfAnEarlierTenureThatDoesNotReturn(t *testing.T) {
 		f.Put(10, 1)
 		release := make(chan struct{})
 		var cancelled atomic.Int64
-		w := f.StartWith("w", func(processor.Shard) processor.RecordProcessor { return &stuck{release: release, cancelled: &cancelled} })
+		w := f.StartWith("w", func(processor.Shard) processor.RecordProcessor {
+			return &stuck{release: release, cancelled: &cancelled}
+		})
 		<-w.Ready()
 		time.Sleep(5 * time.Second)
 		w.CutOff() // the lease is lost while ProcessRecords hangs …

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/cleanup"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/coordinator"
 	"github.com/shardlease/shardlease/internal/awshttp"
@@ -58,20 +59,20 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 		o.dynamodb = dynamodb.NewFromConfig(prepared)
 	}
 	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{Worker: cfg.WorkerID, Hooks: cfg.Hooks})
-	syncer := shardsync.NewHierarchicalShardSyncer(table,
-		retrieval.NewShardDetector(o.kinesis, retrieval.DetectorOptions{
-			StreamARN: cfg.StreamARN, Region: cloud.Region, RequestTimeout: cfg.Retrieval.RequestTimeout,
-			Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
-		}),
-		shardsync.SyncerOptions{
-			Stream: cfg.StreamName, Worker: cfg.WorkerID, From: cfg.InitialPosition,
-			FailoverTime: cfg.LeaseManagement.FailoverTime, Logger: cfg.Logger, Hooks: cfg.Hooks,
-		})
+	detector := retrieval.NewShardDetector(o.kinesis, retrieval.DetectorOptions{
+		StreamARN: cfg.StreamARN, Region: cloud.Region, RequestTimeout: cfg.Retrieval.RequestTimeout,
+		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
+	})
+	syncer := shardsync.NewHierarchicalShardSyncer(table, detector, shardsync.SyncerOptions{
+		Stream: cfg.StreamName, Worker: cfg.WorkerID, From: cfg.InitialPosition,
+		FailoverTime: cfg.LeaseManagement.FailoverTime, Logger: cfg.Logger, Hooks: cfg.Hooks,
+	})
 	polling := retrieval.NewPolling(o.kinesis, cfg.Retrieval, retrieval.PollingOptions{
 		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
 	})
 	return &Worker{scheduler: coordinator.NewScheduler(coordinator.Options{
 		Config: cfg, Stream: cfg.StreamName, Table: table, Syncer: syncs{syncer}, Factory: f, Strategy: o.strategy,
+		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, detector, cfg.StreamName) },
 		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
 			return polling.Open(ctx, retrieval.Start{
 				Stream: cfg.StreamName, StreamARN: cfg.StreamARN, ShardID: l.Shard(), LeaseKey: l.Key,
@@ -135,6 +136,19 @@ func (s syncs) EndShard(ctx context.Context, parent leases.Lease, end processor.
 		out.Children = append(out.Children, shardsync.ChildShard(c))
 	}
 	return s.HierarchicalShardSyncer.EndShard(ctx, parent, out)
+}
+
+// allShards lists a stream for package cleanup, which knows nothing of shardsync.
+func allShards(ctx context.Context, d shardsync.ShardDetector, stream string) ([]cleanup.Shard, error) {
+	listed, err := d.ListShards(ctx, stream, shardsync.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	shards := make([]cleanup.Shard, 0, len(listed))
+	for _, s := range listed {
+		shards = append(shards, cleanup.Shard{ID: s.ID, ParentIDs: s.ParentIDs(), HashKeyRange: s.HashKeyRange})
+	}
+	return shards, nil
 }
 
 // startAt is the time at which a shard without a checkpoint starts; zero if its lease is not pinned.

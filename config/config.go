@@ -46,8 +46,8 @@ type Config struct {
 	Hooks *Hooks
 }
 
-// LeaseCleanupConfig is about removing the leases of shards that were read to their end. Not in effect yet: they stay in the
-// table, where they cost one renewal each like any other.
+// LeaseCleanupConfig is about removing the leases of shards that were read to their end. Until they go they cost one renewal
+// each like any other.
 type LeaseCleanupConfig struct {
 	// Interval is the pause between two looks for leases of finished shards whose children have made progress, which may
 	// go. Shorter keeps the table smaller after a resharding, longer saves reads. Default 60s; 1s to 24h.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardlease/shardlease/cleanup"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
@@ -29,6 +30,7 @@ type LeaseCoordinator struct {
 	o       Options
 	renewer *leases.LeaseRenewer
 	taker   *leases.LeaseTaker
+	cleanup *cleanup.LeaseCleanupManager
 	got     func(*leases.Held)
 }
 
@@ -41,6 +43,10 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 	})
 	c.taker = leases.NewTaker(o.Table, c.renewer, cfg.LeaseManagement, leases.TakerOptions{
 		Worker: cfg.WorkerID, Strategy: o.Strategy, Logger: cfg.Logger, Hooks: cfg.Hooks, Acquired: c.got,
+	})
+	leader := NewDeterministicLeader(cfg.WorkerID, c.taker.View)
+	c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
+		Worker: cfg.WorkerID, Rows: c.rows, IsLeader: leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
 	})
 	shards.release, shards.onFinish = c.renewer.Release, c.taker.Wake
 	return c
@@ -55,6 +61,7 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.taker.Run(ctx) })
 	group.Go(func() error { return c.watchMode(ctx) })
+	group.Go(func() error { return c.cleanup.Run(ctx) })
 	group.Go(func() error {
 		select {
 		case <-c.taker.FirstRound():
@@ -65,6 +72,16 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 		}
 	})
 	return group.Wait()
+}
+
+// rows are the leases as the taker last saw them: what only a leader does needs no listing of its own.
+func (c *LeaseCoordinator) rows() []leases.Lease {
+	seen := c.taker.View().All()
+	rows := make([]leases.Lease, 0, len(seen))
+	for _, s := range seen {
+		rows = append(rows, s.Lease)
+	}
+	return rows
 }
 
 // start does, in this order, what must have happened before this worker may look for leases.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/cleanup"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/leases"
 	"github.com/shardlease/shardlease/processor"
@@ -18,6 +19,7 @@ type Options struct {
 	Open     OpenFunc
 	Factory  processor.Factory
 	Strategy leases.AssignmentStrategy // nil for the built-in one that Config names
+	Shards   cleanup.ShardLister       // for the cleanup of leases
 }
 
 // Syncer is what the scheduler needs of shardsync.

@@ -327,7 +327,7 @@ func TestList_leavesOutWhatIsNoLeaseAndWarnsOnce(t *testing.T) {
 	var skipped []string
 	table := NewTable(client, config.LeaseManagementConfig{TableName: "leases", CreateTable: true, FailoverTime: 10 * time.Second}, TableOptions{
 		Worker: "w1",
-		Hooks: &config.Hooks{LeaseSkipped: func(e config.LeaseEvent) { skipped = append(skipped, e.LeaseKey+": "+e.Err.Error()) }},
+		Hooks:  &config.Hooks{LeaseSkipped: func(e config.LeaseEvent) { skipped = append(skipped, e.LeaseKey+": "+e.Err.Error()) }},
 	})
 	if err := table.Ensure(ctx); err != nil {
 		t.Fatal(err)

@@ -201,24 +201,3 @@ func (f *Fleet) WaitDelivered(d time.Duration) time.Duration {
 	}
 	return time.Since(began)
 }
-
-// Open returns the ids of the stream's open shards.
-func (f *Fleet) Open() []string {
-	f.T.Helper()
-	var ids []string
-	stream := Stream
-	in := &kinesis.ListShardsInput{StreamName: &stream, ShardFilter: &types.ShardFilter{Type: types.ShardFilterTypeAtLatest}}
-	for {
-		out, err := f.Kinesis.ListShards(f.T.Context(), in)
-		if err != nil {
-			f.T.Fatal(err)
-		}
-		for _, s := range out.Shards {
-			ids = append(ids, *s.ShardId)
-		}
-		if out.NextToken == nil {
-			return ids
-		}
-		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
-	}
-}
