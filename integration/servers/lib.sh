@@ -35,7 +35,7 @@ start_kinesis_local() {
   (cd "$servers_dir" && exec env KINESIS_MOCK_CERT_PATH="$servers_dir/node_modules/kinesis-local/server.json" KINESIS_MOCK_TLS_PORT="$tls" KINESIS_MOCK_PLAIN_PORT="$port" \
     SHARD_LIMIT=1000 ON_DEMAND_STREAM_COUNT_LIMIT=100 LOG_LEVEL=ERROR CREATE_STREAM_DURATION=50ms DELETE_STREAM_DURATION=50ms \
     SPLIT_SHARD_DURATION=50ms MERGE_SHARDS_DURATION=50ms UPDATE_SHARD_COUNT_DURATION=50ms REGISTER_STREAM_CONSUMER_DURATION=50ms \
-    DEREGISTER_STREAM_CONSUMER_DURATION=50ms node node_modules/kinesis-local/main.js >/dev/null) &
+    DEREGISTER_STREAM_CONSUMER_DURATION=50ms node node_modules/kinesis-local/main.js >/dev/null 2>&1) &
   server_pids+=($!)
   KINESIS_URL=http://127.0.0.1:$port
   wait_http "$KINESIS_URL" kinesis-local

@@ -1,6 +1,10 @@
 package sourcetest
 
-import "github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+)
 
 // Features says what a server has. The zero value lacks everything that is optional; [Everything] is the service itself.
 type Features struct {
@@ -28,6 +32,8 @@ type Features struct {
 	SubscriptionsEndShard bool // the last event of a closed shard names its children and the stream ends
 	// Filters are the kinds of ListShards filters that work.
 	Filters []types.ShardFilterType
+	// FilterResolution is how far apart two times must be for a filter to tell them apart.
+	FilterResolution time.Duration
 }
 
 // Everything is what Kinesis itself has.

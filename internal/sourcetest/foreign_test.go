@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -29,6 +30,7 @@ func kinesisLocal() sourcetest.Features {
 	f.EmptyBatchRefused, f.LongBatchRefused, f.LargeBatchRefused, f.LargeRecordRefused = false, false, false, false
 	f.SplitAtStartRefused = false // leaves a child without hash keys
 	f.SubscribeToShard, f.SubscriptionsEndShard = false, false
+	f.FilterResolution = time.Second
 	f.Filters = slices.DeleteFunc(f.Filters, func(k types.ShardFilterType) bool { return k == types.ShardFilterTypeAtTrimHorizon })
 	return f
 }

@@ -91,7 +91,7 @@ func timestampFilter(t *testing.T, e *env, kind types.ShardFilterType, want stri
 	shard := *e.put(t, name, "k", "first").ShardId
 	records, _ := e.read(t, e.iterator(t, name, shard, nil), 1)
 	at := records[0].ApproximateArrivalTimestamp
-	e.putLater(t, name, shard, 1, *at)
+	e.putLater(t, name, shard, 1, at.Add(e.features.FilterResolution))
 	e.split(t, name, e.shards(t, name, nil)[0])
 	wantShards(t, e.shards(t, name, &types.ShardFilter{Type: kind, Timestamp: at}), want)
 }
