@@ -158,11 +158,13 @@ func (p *Producer) run(ctx, calls context.Context, in <-chan Record) error {
 	return nil
 }
 
-// dispatch starts the calls that can be started; partial calls only if now.
+// dispatch starts the calls that can be started: full ones always, and another one only if now and if nothing is under
+// way. A partial call beside others would carry the few lanes whose turn it is, and so would the next one, and the one
+// after: where keys are few, many small calls cost a server more than a few that wait for each other.
 func (p *Producer) dispatch(ctx context.Context, now bool) {
 	for p.flying < requests && !p.paused && len(p.lanes.ready) > 0 {
 		batch, whole := p.lanes.take()
-		if !whole && !now {
+		if !whole && (!now || p.flying > 0) {
 			return
 		}
 		p.lanes.sent(batch)
