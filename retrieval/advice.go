@@ -13,6 +13,8 @@ func advice(stream string, err error) string {
 		return "create the stream, or check its name, the region and the account"
 	case errors.Is(err, shardsync.ErrStreamDeleting):
 		return "wait until it is deleted and create it anew, or name another stream"
+	case errors.Is(err, shardsync.ErrOtherHistory):
+		return shardsync.HistoryAdvice
 	case errors.Is(err, shardsync.ErrNotAllowed):
 		return "check the credentials, and allow them kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords on stream " + stream
 	case !reached(err):

@@ -61,8 +61,9 @@ type Start struct {
 // Next. The error says that From is no place to start from.
 //
 // The source reads ahead on a goroutine of its own until Close, or until ctx is done, whose clock it lives by. Its Next
-// returns an error other than ctx's cause only if the stream does not exist any more; that one wraps
-// shardsync.ErrStreamNotFound. Everything else but the end of the shard is retried for ever, and reported to
+// returns an error other than ctx's cause only if the stream does not exist any more, which wraps
+// shardsync.ErrStreamNotFound, or if From is a record of a stream of that name that was deleted before this one was created,
+// which wraps shardsync.ErrOtherHistory; both are a *shardsync.PermanentError. Everything else but the end of the shard is retried for ever, and reported to
 // Hooks.Retried, also missing permissions: somebody may give them back, and a worker that stopped would not notice.
 func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource, error) {
 	if err := start.From.Check(); err != nil {

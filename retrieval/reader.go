@@ -32,6 +32,7 @@ type reader struct {
 	want     int64 // bytes that the next page may have
 	perRec   int64 // bytes of a record, 0 if none was seen
 	trouble  trouble
+	placed   bool // a refused place was looked into
 	batches  chan processor.Batch
 	final    struct {
 		end    *processor.End
@@ -93,6 +94,9 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 	}
 	if err != nil {
 		if faultOf(err) == refused {
+			if err := r.otherHistory(ctx, in); err != nil {
+				return false, err
+			}
 			err = fmt.Errorf("start at %s: %w", describe(in), err)
 		}
 		return r.failed(ctx, "get shard iterator", err)
@@ -104,12 +108,11 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// describe is a place for an error message. A number that is refused belongs to another stream, most often to one of the
-// same name that was deleted.
+// describe is a place for an error message.
 func describe(in *kinesis.GetShardIteratorInput) string {
 	switch {
 	case in.StartingSequenceNumber != nil:
-		return fmt.Sprintf("%s %s (was the stream deleted and created anew?)", in.ShardIteratorType, *in.StartingSequenceNumber)
+		return fmt.Sprintf("%s %s (is it of another stream?)", in.ShardIteratorType, *in.StartingSequenceNumber)
 	case in.Timestamp != nil:
 		return fmt.Sprintf("%s %s (is it in the future?)", in.ShardIteratorType, in.Timestamp.UTC().Format(time.RFC3339Nano))
 	}

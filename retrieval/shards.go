@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	smithymiddleware "github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/hashkey"
@@ -34,6 +37,7 @@ type KinesisShardDetector struct {
 	api         KinesisAPI
 	opts        DetectorOptions
 	serviceTime atomic.Pointer[time.Time]
+	created     atomic.Pointer[time.Time] // when the stream was, as first seen
 }
 
 var _ shardsync.ShardDetector = (*KinesisShardDetector)(nil)
@@ -57,7 +61,7 @@ const defaultRequestTimeout = 30 * time.Second
 // tries is how often one request is repeated for a passing reason, about half a minute in all; then the caller learns of it.
 const tries = 15
 
-// ServiceTime is what the service's own clock showed at the last successful ListShards, in whole seconds.
+// ServiceTime is what the service's own clock showed when it last answered, in whole seconds.
 func (d *KinesisShardDetector) ServiceTime() (time.Time, bool) {
 	if t := d.serviceTime.Load(); t != nil {
 		return *t, true
@@ -65,8 +69,17 @@ func (d *KinesisShardDetector) ServiceTime() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Check fails with a *shardsync.PermanentError if there is no such stream, or if it is being deleted, and waits while it is
-// being created. It needs the permission for DescribeStreamSummary; without it nothing is known, which is no error.
+// Created is when the stream was created, as Check first saw it.
+func (d *KinesisShardDetector) Created() (time.Time, bool) {
+	if t := d.created.Load(); t != nil {
+		return *t, true
+	}
+	return time.Time{}, false
+}
+
+// Check fails with a *shardsync.PermanentError if there is no such stream, if it is being deleted, or if it is another one
+// than at the first Check, and waits while it is being created. It needs the permission for DescribeStreamSummary; without
+// it nothing is known, which is no error.
 func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
 	doing := d.doing("look at", stream)
 	pause := loop.Backoff{Base: 500 * time.Millisecond, Max: 5 * time.Second}
@@ -83,6 +96,7 @@ func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
 			}
 			return err
 		}
+		d.note(out.ResultMetadata)
 		if out.StreamDescriptionSummary == nil {
 			return nil
 		}
@@ -97,19 +111,46 @@ func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
 			continue
 		case types.StreamStatusActive, types.StreamStatusUpdating:
 		}
+		return d.sameStream(stream, doing, out.StreamDescriptionSummary.StreamCreationTimestamp)
+	}
+}
+
+// sameStream fails if the stream was created at another time than the one that was seen first.
+func (d *KinesisShardDetector) sameStream(stream, doing string, created *time.Time) error {
+	if created == nil || d.created.CompareAndSwap(nil, created) {
 		return nil
+	}
+	if first := *d.created.Load(); !first.Equal(*created) {
+		return d.permanent(stream, doing, fmt.Errorf("%w: the one that this worker began with was created at %s, this one at %s", shardsync.ErrOtherHistory, stamp(first), stamp(*created)))
+	}
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// note takes down the time that an answer carries.
+func (d *KinesisShardDetector) note(m smithymiddleware.Metadata) {
+	if t, ok := middleware.GetServerTime(m); ok {
+		d.serviceTime.Store(&t)
+	}
+}
+
+// noteRefusal takes down the time that a refusal carries: a worker that may only read still learns it.
+func (d *KinesisShardDetector) noteRefusal(err error) {
+	r, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	if !ok || r.Response == nil {
+		return
+	}
+	if t, err := http.ParseTime(r.Response.Header.Get("Date")); err == nil {
+		d.serviceTime.Store(&t)
 	}
 }
 
 // ListShards returns the shards that f selects, all pages of them. A passing fault is retried for about half a minute, page
 // by page. An error that will not go away by itself is a *shardsync.PermanentError; it wraps one of shardsync's Err values
-// if the stream does not exist, is being deleted, or may not be listed.
+// if the stream does not exist, or may not be listed. A stream that is being created or deleted may be listed or not, and
+// listed in part: ask [KinesisShardDetector.Check] before the first listing.
 func (d *KinesisShardDetector) ListShards(ctx context.Context, stream string, f shardsync.Filter) ([]shardsync.Shard, error) {
-	if f.Kind != shardsync.All { // the first listing of an application: say clearly what is wrong with the stream
-		if err := d.Check(ctx, stream); err != nil {
-			return nil, err
-		}
-	}
 	doing := d.doing("list the shards of", stream)
 	for restarts := 0; ; restarts++ {
 		shards, err := d.pages(ctx, stream, doing, f)
@@ -135,9 +176,7 @@ func (d *KinesisShardDetector) pages(ctx context.Context, stream, doing string, 
 		if err != nil {
 			return nil, err
 		}
-		if t, ok := middleware.GetServerTime(out.ResultMetadata); ok {
-			d.serviceTime.Store(&t)
-		}
+		d.note(out.ResultMetadata)
 		grown := false
 		for _, s := range out.Shards {
 			shard, err := shardOf(s)
@@ -168,6 +207,7 @@ func (d *KinesisShardDetector) call(ctx context.Context, stream, doing string, f
 		if err == nil {
 			return nil
 		}
+		d.noteRefusal(err)
 		if cause := context.Cause(ctx); cause != nil {
 			return fmt.Errorf("%s: %w", doing, cause)
 		}

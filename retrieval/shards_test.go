@@ -127,7 +127,11 @@ func TestDetector_saysWhatIsWrongForGood(t *testing.T) {
 				if c.stream == "" {
 					c.stream = stream
 				}
-				_, err := w.detector().ListShards(ctx, c.stream, latest)
+				d := w.detector()
+				err := d.Check(ctx, c.stream)
+				if err == nil {
+					_, err = d.ListShards(ctx, c.stream, latest)
+				}
 				if _, permanent := errors.AsType[*shardsync.PermanentError](err); !permanent || c.want != nil && !errors.Is(err, c.want) {
 					t.Fatalf("ListShards: %v, want a permanent error that is %v", err, c.want)
 				}
@@ -147,7 +151,11 @@ func TestDetector_waitsForAStreamThatIsBeingCreated(t *testing.T) {
 		if _, err := w.user.CreateStream(ctx, &kinesis.CreateStreamInput{StreamName: aws.String("new"), ShardCount: aws.Int32(3)}); err != nil {
 			t.Fatal(err)
 		}
-		shards, err := w.detector().ListShards(ctx, "new", shardsync.Filter{Kind: shardsync.AtTrimHorizon})
+		d := w.detector()
+		if err := d.Check(ctx, "new"); err != nil {
+			t.Fatal(err)
+		}
+		shards, err := d.ListShards(ctx, "new", shardsync.Filter{Kind: shardsync.AtTrimHorizon})
 		if err != nil || len(shards) != 3 {
 			t.Fatalf("%d shards, %v", len(shards), err)
 		}
@@ -157,15 +165,59 @@ func TestDetector_waitsForAStreamThatIsBeingCreated(t *testing.T) {
 	}, emulator.WithControlDelay(time.Minute))
 }
 
-// Without the right to look at the stream the listing decides.
+// Without the right to look at the stream the listing decides; the refusal tells the time.
 func TestDetector_needsNoPermissionToLook(t *testing.T) {
 	bubble(t, 3, func(ctx context.Context, w *world) {
 		w.server.Inject(emulator.Rule{Operation: "DescribeStreamSummary", Effect: emulator.Fail(400, "AccessDeniedException", "")})
-		shards, err := w.detector().ListShards(ctx, stream, shardsync.Filter{Kind: shardsync.AtLatest})
+		d := w.detector()
+		if err := d.Check(ctx, stream); err != nil {
+			t.Fatal(err)
+		}
+		if now, ok := d.ServiceTime(); !ok || time.Since(now).Abs() > time.Second {
+			t.Errorf("service time %v, %v", now, ok)
+		}
+		if at, ok := d.Created(); ok {
+			t.Errorf("created at %v", at)
+		}
+		shards, err := d.ListShards(ctx, stream, shardsync.Filter{Kind: shardsync.AtLatest})
 		if err != nil || len(shards) != 3 {
 			t.Fatalf("%d shards, %v", len(shards), err)
 		}
 	})
+}
+
+func TestDetector_noticesAStreamThatWasCreatedAnew(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		d := w.detector()
+		for range 2 {
+			if err := d.Check(ctx, stream); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, _ := d.Created()
+		w.recreate(1, time.Hour)
+		err := d.Check(ctx, stream)
+		if _, permanent := errors.AsType[*shardsync.PermanentError](err); !permanent || !errors.Is(err, shardsync.ErrOtherHistory) {
+			t.Fatalf("Check: %v", err)
+		}
+		for _, s := range []string{stamp(first), stamp(time.Now()), "delete the rows"} {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("Check: %q lacks %q", err, s)
+			}
+		}
+	})
+}
+
+// recreate deletes the stream and, after a gap, creates one of its name.
+func (w *world) recreate(shards int, gap time.Duration) {
+	w.t.Helper()
+	if _, err := w.user.DeleteStream(w.t.Context(), &kinesis.DeleteStreamInput{StreamName: aws.String(stream)}); err != nil {
+		w.t.Fatal(err)
+	}
+	time.Sleep(gap)
+	if err := w.server.CreateStream(stream, shards); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func TestDetector_givesUpOnlyAfterAWhile(t *testing.T) {

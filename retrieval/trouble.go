@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
@@ -137,10 +139,40 @@ func (r *reader) vanished(ctx context.Context, cause error) (done bool, err erro
 	return false, r.retry(ctx, "get records", cause)
 }
 
-// streamGone is the one final error. The shard has not ended: should the stream come back under its name, that is another
+// streamGone is a final error. The shard has not ended: should the stream come back under its name, that is another
 // history, and to mark the lease finished would leave it unread.
 func streamGone(err error) error {
 	return fmt.Errorf("the stream is gone: %w", err)
+}
+
+// otherHistory follows a place that the service refuses. If it is a record older than the shard, the stream was deleted and
+// created anew under its name, and no repetition helps: the error is final and says so. Of any other reason nothing is known
+// here; it is looked for once in the life of a source.
+func (r *reader) otherHistory(ctx context.Context, in *kinesis.GetShardIteratorInput) error {
+	if in.StartingSequenceNumber == nil || r.placed {
+		return nil
+	}
+	d := r.detector()
+	shards, err := d.ListShards(ctx, r.start.Stream, shardsync.Filter{})
+	if err != nil {
+		return nil //nolint:nilerr // the refusal itself is reported
+	}
+	r.placed = true
+	number := *in.StartingSequenceNumber
+	for _, s := range shards {
+		first := checkpoint.ExtendedSequenceNumber{SequenceNumber: s.StartingSequenceNumber}
+		if s.ID != r.start.ShardID || s.StartingSequenceNumber == "" || first.Compare(checkpoint.ExtendedSequenceNumber{SequenceNumber: number}) <= 0 {
+			continue
+		}
+		cause := fmt.Errorf("%w: the shard begins at sequence number %s, but was read up to %s", shardsync.ErrOtherHistory, s.StartingSequenceNumber, number)
+		if err := d.Check(ctx, r.start.Stream); err == nil {
+			if t, known := d.Created(); known {
+				cause = fmt.Errorf("%w; this stream was created at %s", cause, stamp(t))
+			}
+		}
+		return d.permanent(r.start.Stream, fmt.Sprintf("read shard %s of stream %q", s.ID, r.start.Stream), cause)
+	}
+	return nil
 }
 
 // listing is what ListShards says of our shard.
@@ -149,12 +181,15 @@ type listing struct {
 	children     []processor.ChildShard
 }
 
-func (r *reader) look(ctx context.Context) (listing, error) {
+func (r *reader) detector() *KinesisShardDetector {
 	p := r.polling
-	d := NewShardDetector(p.api, DetectorOptions{
+	return NewShardDetector(p.api, DetectorOptions{
 		StreamARN: r.start.StreamARN, RequestTimeout: p.cfg.RequestTimeout, Worker: p.opts.Worker, Logger: p.log, Hooks: p.opts.Hooks,
 	})
-	shards, err := d.ListShards(ctx, r.start.Stream, shardsync.Filter{})
+}
+
+func (r *reader) look(ctx context.Context) (listing, error) {
+	shards, err := r.detector().ListShards(ctx, r.start.Stream, shardsync.Filter{})
 	if err != nil {
 		return listing{}, err
 	}

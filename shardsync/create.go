@@ -2,12 +2,14 @@ package shardsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
@@ -16,34 +18,91 @@ import (
 // writers is how many rows are created at the same time: 10,000 rows at 5 ms each take a second and a half.
 const writers = 32
 
-// fill creates missing rows, or waits while somebody else does. It is not done if that one stopped half way.
+// decision is which leases to create, and what of. It is good for some seconds: see the package's documentation.
+type decision struct {
+	missing []leases.Lease
+	shards  []Shard
+
+	clock      *loop.Clock
+	mono, wall time.Time // when it was begun
+}
+
+// shelfLife of a decision. A row that is created, read to its shard's end, followed by its children's first checkpoints, and
+// deleted by a cleanup that makes a pass every minute, takes longer; and 10,000 rows are written in less.
+const shelfLife = 15 * time.Second
+
+func decisionAt(c *loop.Clock) decision { return decision{clock: c, mono: c.Now(), wall: c.Wall()} }
+
+// stale reports whether the decision must not be followed any more. The monotonic clock stands still during a suspend, the
+// other one may be set back.
+func (d decision) stale() bool {
+	return d.clock.Since(d.mono) > shelfLife || d.clock.Wall().Sub(d.wall) > shelfLife
+}
+
+// errStale ends the creation of rows that were decided on too long ago. Decide again.
+var errStale = errors.New("what was decided is too old to be done")
+
+// fill creates missing rows, or waits while somebody else does. It is not done if that one stopped half way, or if we took
+// too long.
 //
 // A fleet that starts on an empty table would try to create every row once per worker. So the first row decides: whoever
 // creates it creates the rest.
-func (s *HierarchicalShardSyncer) fill(ctx context.Context, missing []leases.Lease, ev *config.SyncEvent) (done bool, err error) {
-	created, err := s.create(ctx, missing[0])
+func (s *HierarchicalShardSyncer) fill(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
+	created, err := s.create(ctx, d.missing[0])
 	if err != nil {
 		return false, err
 	}
 	if !created {
-		return s.await(ctx, missing[1:])
+		return s.await(ctx, d.missing[1:])
 	}
-	n, err := s.createAll(ctx, missing[1:])
-	ev.Created += 1 + n
-	return true, err
+	ev.Created++
+	return s.rest(ctx, d, ev)
+}
+
+// fillNow is fill without waiting for anybody, for a repair. Others may do the same, but all must mean the same time by
+// LATEST. So the first row that starts there decides that too: whoever finds it made takes over its time.
+func (s *HierarchicalShardSyncer) fillNow(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
+	first := max(slices.IndexFunc(d.missing, func(l leases.Lease) bool { return l.Checkpoint == checkpoint.Latest }), 0)
+	d.missing[0], d.missing[first] = d.missing[first], d.missing[0]
+	created, err := s.create(ctx, d.missing[0])
+	switch {
+	case err != nil:
+		return false, err
+	case created:
+		ev.Created++
+	case d.missing[0].Checkpoint == checkpoint.Latest:
+		row, _, err := s.table.Get(ctx, d.missing[0].Key)
+		if err != nil {
+			return false, err
+		}
+		adopt(d.missing[1:], row.StartAtMillis)
+	}
+	return s.rest(ctx, d, ev)
+}
+
+func (s *HierarchicalShardSyncer) rest(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
+	n, err := s.createAll(ctx, d, d.missing[1:])
+	ev.Created += n
+	if errors.Is(err, errStale) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // createAll creates rows of which none is an ancestor of another. After an error it starts no more; since each subset of
 // them is a state from which the next run determines the rest, what was created stays.
-func (s *HierarchicalShardSyncer) createAll(ctx context.Context, missing []leases.Lease) (created int, err error) {
+func (s *HierarchicalShardSyncer) createAll(ctx context.Context, d decision, missing []leases.Lease) (created int, err error) {
 	done := make([]bool, len(missing))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
+	group.SetLimit(s.writers)
 	for i, l := range missing {
 		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() (err error) {
+			if d.stale() {
+				return errStale
+			}
 			done[i], err = s.create(ctx, l)
 			return err
 		})

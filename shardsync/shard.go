@@ -37,6 +37,6 @@ type ShardDetector interface {
 	// ListShards returns the shards that f selects, all pages of them. It retries transient faults itself and then
 	// fails with what the service said. A server that ignores filters returns more; callers must cope.
 	ListShards(ctx context.Context, stream string, f Filter) ([]Shard, error)
-	// ServiceTime is what the service's own clock showed at the last successful ListShards (its Date header).
+	// ServiceTime is what the service's own clock showed when it last answered (its Date header); ok is false before.
 	ServiceTime() (t time.Time, ok bool)
 }

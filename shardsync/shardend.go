@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/hashkey"
+	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
 )
 
@@ -121,6 +122,7 @@ func (s *HierarchicalShardSyncer) createChild(ctx context.Context, parent, child
 // reach creates what rows a shard without one needs for being reached. It returns nil if the shard has a row then, or if
 // nothing will ever reach it.
 func (s *HierarchicalShardSyncer) reach(ctx context.Context, id string) error {
+	d := decisionAt(loop.ClockOf(ctx))
 	shards, err := s.allShards(ctx)
 	if err != nil {
 		return err
@@ -138,6 +140,9 @@ func (s *HierarchicalShardSyncer) reach(ctx context.Context, id string) error {
 	for _, l := range missing {
 		if !line[l.Key] {
 			continue
+		}
+		if d.stale() {
+			return errStale
 		}
 		if _, err := s.create(ctx, l); err != nil {
 			return err

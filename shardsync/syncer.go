@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
@@ -39,11 +40,17 @@ type HierarchicalShardSyncer struct {
 	detector ShardDetector
 	opts     SyncerOptions
 	log      *slog.Logger
+	writers  int // how many rows are created at the same time
+
+	moved, timeless atomic.Bool // what is warned about once was
+
+	mu     sync.Mutex
+	latest int64 // what LATEST means for rows that do not say it; 0 before it is asked for
 }
 
 // NewHierarchicalShardSyncer makes a syncer over t, usually a *leases.Table. It does no I/O.
 func NewHierarchicalShardSyncer(t leaseTable, d ShardDetector, opts SyncerOptions) *HierarchicalShardSyncer {
-	s := &HierarchicalShardSyncer{table: t, detector: d, opts: opts, log: opts.Logger}
+	s := &HierarchicalShardSyncer{table: t, detector: d, opts: opts, log: opts.Logger, writers: writers}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -58,11 +65,13 @@ func NewHierarchicalShardSyncer(t leaseTable, d ShardDetector, opts SyncerOption
 
 // Sync sees to it that every part of the stream's key space has a lease, or a lease whose end will bring one. Every worker
 // calls it once, when it starts, and may take leases meanwhile. If the table's leases cover the ring of hash keys, Sync
-// lists no shards.
+// lists no shards; a detector that has a method Check is asked in any case whether the stream exists.
 //
 // Of several workers that start on an empty table one creates the rows: whoever loses the race for the first row, or finds
 // a table that lacks some, waits for them to appear, and goes on by itself only when none has appeared for a FailoverTime
 // (and a part of another, so that not all do so at once).
+//
+// Leases that exist are not moved. If they tell that the application began at another position than From, that is logged.
 //
 // The result is also given to Hooks.Synced. An error for which errors.As finds a *[PermanentError] or a
 // *[leases.PermanentError] will not go away by itself; after any other one, as [ErrInconsistent], call Sync again later.
@@ -83,30 +92,63 @@ func (s *HierarchicalShardSyncer) Sync(ctx context.Context) (config.SyncEvent, e
 }
 
 func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent) error {
+	checked := false
 	for patient := true; ; patient = false {
 		have, err := s.rows(ctx)
 		if err != nil {
 			return err
 		}
 		ev.Leases = len(have)
-		if covered(have) {
-			return nil
+		if patient {
+			s.warnOfOtherPosition(have)
 		}
-		missing, err := s.missing(ctx, have, ev)
-		if err != nil || len(missing) == 0 {
+		if covered(have) {
+			if checked {
+				return nil
+			}
+			return s.checkBriefly(ctx)
+		}
+		if !checked {
+			if err := s.check(ctx); err != nil {
+				return err
+			}
+			checked = true
+		}
+		d, err := s.decide(ctx, have, ev)
+		if err != nil || len(d.missing) == 0 {
 			return err
 		}
 		var done bool
 		if patient && len(have) > 0 {
-			done, err = s.await(ctx, missing) // most likely somebody is about to create them
+			done, err = s.await(ctx, d.missing) // most likely somebody is about to create them
 		} else {
-			done, err = s.fill(ctx, missing, ev)
+			done, err = s.fill(ctx, d, ev)
 		}
 		if done || err != nil {
 			return err
 		}
-		// Whoever began has stopped. What it created decides what is missing now, and from what time.
+		// Whoever began has stopped, or we have. What was created decides what is missing now, and from what time.
 	}
+}
+
+// check fails with a *[PermanentError] if there is no stream to read.
+func (s *HierarchicalShardSyncer) check(ctx context.Context) error {
+	if c, ok := s.detector.(checker); ok {
+		return c.Check(ctx, s.opts.Stream)
+	}
+	return nil
+}
+
+// checkBriefly is check for a worker that could start without: a fleet that starts together is throttled, and must not wait.
+func (s *HierarchicalShardSyncer) checkBriefly(ctx context.Context) error {
+	ctx, cancel := loop.Timeout(ctx, 2*time.Second, "look at the stream")
+	defer cancel()
+	err := s.check(ctx)
+	if _, permanent := errors.AsType[*PermanentError](err); err != nil && !permanent {
+		s.log.Debug("nothing is known of the stream's status", "stream", s.opts.Stream, "err", err)
+		return nil
+	}
+	return err
 }
 
 // covered reports whether the leases say by themselves that none is missing.
@@ -126,48 +168,56 @@ func (s *HierarchicalShardSyncer) rows(ctx context.Context) ([]leases.Lease, err
 	return l.Leases, err
 }
 
-// missing determines the leases to create, from as many listings as it takes to see a consistent one.
-func (s *HierarchicalShardSyncer) missing(ctx context.Context, have []leases.Lease, ev *config.SyncEvent) ([]leases.Lease, error) {
+// decide determines the leases to create, from as many listings as it takes to see a consistent one.
+func (s *HierarchicalShardSyncer) decide(ctx context.Context, have []leases.Lease, ev *config.SyncEvent) (decision, error) {
 	const listings = 3
 	pause := loop.Backoff{Base: time.Second, Max: 2 * time.Second}
 	for {
-		missing, err := s.missingNow(ctx, have, ev)
+		d := decisionAt(loop.ClockOf(ctx))
+		err := s.decideNow(ctx, have, ev, &d)
 		if !errors.Is(err, ErrInconsistent) || pause.Tries() == listings-1 {
-			return missing, err
+			return d, err
 		}
 		wait := pause.Next()
 		if f := s.opts.Hooks.Retried; f != nil {
 			f(config.RetryEvent{Worker: s.opts.Worker, What: "list shards", Attempt: pause.Tries(), Wait: wait, Err: err})
 		}
 		if err := loop.ClockOf(ctx).Sleep(ctx, wait); err != nil {
-			return nil, fmt.Errorf("list shards again: %w", err)
+			return d, fmt.Errorf("list shards again: %w", err)
 		}
 	}
 }
 
-func (s *HierarchicalShardSyncer) missingNow(ctx context.Context, have []leases.Lease, ev *config.SyncEvent) ([]leases.Lease, error) {
-	var missing []leases.Lease
+func (s *HierarchicalShardSyncer) decideNow(ctx context.Context, have []leases.Lease, ev *config.SyncEvent, d *decision) (err error) {
 	if len(have) == 0 {
-		shards, err := s.detector.ListShards(ctx, s.opts.Stream, filterOf(s.opts.From))
-		if err != nil {
-			return nil, err
+		if d.shards, err = s.detector.ListShards(ctx, s.opts.Stream, filterOf(s.opts.From)); err != nil {
+			return err
 		}
-		ev.Shards = len(shards)
-		if missing, err = firstLeases(shards, s.opts.From); err != nil {
-			return nil, err
-		}
+		ev.Shards = len(d.shards)
+		d.missing, err = firstLeases(d.shards, s.opts.From)
 	} else {
-		shards, err := s.allShards(ctx)
-		if err != nil {
-			return nil, err
+		if d.shards, err = s.allShards(ctx); err != nil {
+			return err
 		}
-		ev.Shards = len(shards)
-		if missing, err = DetermineNewLeases(shards, have, s.opts.From); err != nil {
-			return nil, err
+		ev.Shards = len(d.shards)
+		if err := otherHistory(d.shards, have); err != nil {
+			return s.explained(err)
+		}
+		d.missing, err = DetermineNewLeases(d.shards, have, s.opts.From)
+	}
+	s.pin(d.missing)
+	return err
+}
+
+// explained makes a *[PermanentError] of one that wraps [ErrOtherHistory].
+func (s *HierarchicalShardSyncer) explained(err error) error {
+	doing := fmt.Sprintf("find the leases' places in stream %q", s.opts.Stream)
+	if c, ok := s.detector.(checker); ok {
+		if t, known := c.Created(); known {
+			doing += fmt.Sprintf(", created at %s", timeText(t))
 		}
 	}
-	s.pin(missing)
-	return missing, nil
+	return &PermanentError{Doing: doing, Advice: HistoryAdvice, Err: err}
 }
 
 // allShards lists the whole stream. The error wraps [ErrInconsistent] if the listing shows only a part of it.
@@ -177,23 +227,4 @@ func (s *HierarchicalShardSyncer) allShards(ctx context.Context) ([]Shard, error
 		return nil, err
 	}
 	return shards, checkRing(shards)
-}
-
-// pin gives the leases that start at LATEST the time that it means. A second less than the service's clock shows: its Date
-// header has no fractions, and the clocks of its hosts differ a little. Without the service's time they stay unpinned: our
-// own clock may be ahead, and what is put until then would be missed.
-func (s *HierarchicalShardSyncer) pin(missing []leases.Lease) {
-	for i := range missing {
-		l := &missing[i]
-		if l.Checkpoint != checkpoint.Latest || l.StartAtMillis != 0 {
-			continue
-		}
-		now, ok := s.detector.ServiceTime()
-		if !ok {
-			s.log.Warn("leases start at LATEST without a time, because the service does not tell its own; what is put before their first checkpoint is missed after a restart",
-				"stream", s.opts.Stream)
-			return
-		}
-		l.StartAtMillis = now.Add(-time.Second).UnixMilli()
-	}
 }
