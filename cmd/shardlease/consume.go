@@ -75,6 +75,7 @@ func (c consumeCmd) Run(ctx context.Context, s streams) error {
 		cfg.WorkerID = c.WorkerID
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
+	cfg.Logger.InfoContext(ctx, "consuming", "stream", c.Stream, "app", c.App, "from", c.Flags.String())
 	err = consume.Run(ctx, s.out, consume.Options{
 		Config: cfg, Cloud: both, Kinesis: k, DynamoDB: d, Format: c.Output, UntilCaughtUp: c.UntilCaughtUp,
 	})
