@@ -111,14 +111,14 @@ func (r *javaRandom) bits31() int {
 
 // intn is nextInt(n): a number from 0 to n−1, n positive.
 func (r *javaRandom) intn(n int) int {
-	const end = 1 << 31
+	const end int64 = 1 << 31
 	if n&(n-1) == 0 {
 		return int(uint64(n) * uint64(r.bits31()) >> 31)
 	}
 	for {
 		// Numbers from the last multiple of n on would favour small remainders; Java finds them by an overflow.
 		bits := r.bits31()
-		if v := bits % n; bits-v+n-1 < end {
+		if v := bits % n; int64(bits-v)+int64(n)-1 < end {
 			return v
 		}
 	}

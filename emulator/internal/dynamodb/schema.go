@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -87,8 +88,8 @@ func given(p *params) (t throughput, ok bool) {
 		return throughput{}, false
 	}
 	var has [2]bool
-	t.read, has[0] = q.integer("ReadCapacityUnits", 1, 1<<40)
-	t.write, has[1] = q.integer("WriteCapacityUnits", 1, 1<<40)
+	t.read, has[0] = q.integer("ReadCapacityUnits", 1, math.MaxInt32)
+	t.write, has[1] = q.integer("WriteCapacityUnits", 1, math.MaxInt32)
 	if !has[0] || !has[1] {
 		q.fail(invalid("ProvisionedThroughput: both ReadCapacityUnits and WriteCapacityUnits are required"))
 	}
