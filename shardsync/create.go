@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,11 +37,23 @@ func decisionAt(c *loop.Clock) decision { return decision{clock: c, mono: c.Now(
 // stale reports whether the decision must not be followed any more. The monotonic clock stands still during a suspend, the
 // other one may be set back.
 func (d decision) stale() bool {
-	return d.clock.Since(d.mono) > shelfLife || d.clock.Wall().Sub(d.wall) > shelfLife
+	return d.clock.Since(d.mono) >= shelfLife || d.clock.Wall().Sub(d.wall) >= shelfLife
 }
 
 // errStale ends the creation of rows that were decided on too long ago. Decide again.
 var errStale = errors.New("what was decided is too old to be done")
+
+// follow runs f, which does what was decided, with a context that ends with the decision: one write may be tried again and
+// again. The error wraps [errStale] if that came first.
+func (d decision) follow(ctx context.Context, f func(context.Context) error) error {
+	bounded, cancel := loop.Timeout(ctx, shelfLife-d.clock.Since(d.mono), "create leases")
+	defer cancel()
+	err := f(bounded)
+	if err != nil && ctx.Err() == nil && d.stale() {
+		return fmt.Errorf("%w: %w", errStale, err)
+	}
+	return err
+}
 
 // fill creates missing rows, or waits while somebody else does. It is not done if that one stopped half way, or if we took
 // too long.
@@ -48,15 +61,21 @@ var errStale = errors.New("what was decided is too old to be done")
 // A fleet that starts on an empty table would try to create every row once per worker. So the first row decides: whoever
 // creates it creates the rest.
 func (s *HierarchicalShardSyncer) fill(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
-	created, err := s.create(ctx, d.missing[0])
-	if err != nil {
-		return false, err
-	}
-	if !created {
+	first := false
+	err = d.follow(ctx, func(ctx context.Context) error {
+		if first, err = s.create(ctx, d, d.missing[0]); err != nil || !first {
+			return err
+		}
+		ev.Created++
+		return s.createAll(ctx, d, d.missing[1:], ev)
+	})
+	switch {
+	case errors.Is(err, errStale):
+		return false, nil
+	case err == nil && !first:
 		return s.await(ctx, d.missing[1:])
 	}
-	ev.Created++
-	return s.rest(ctx, d, ev)
+	return err == nil, err
 }
 
 // fillNow is fill without waiting for anybody, for a repair. Others may do the same, but all must mean the same time by
@@ -64,25 +83,22 @@ func (s *HierarchicalShardSyncer) fill(ctx context.Context, d decision, ev *conf
 func (s *HierarchicalShardSyncer) fillNow(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
 	first := max(slices.IndexFunc(d.missing, func(l leases.Lease) bool { return l.Checkpoint == checkpoint.Latest }), 0)
 	d.missing[0], d.missing[first] = d.missing[first], d.missing[0]
-	created, err := s.create(ctx, d.missing[0])
-	switch {
-	case err != nil:
-		return false, err
-	case created:
-		ev.Created++
-	case d.missing[0].Checkpoint == checkpoint.Latest:
-		row, _, err := s.table.Get(ctx, d.missing[0].Key)
-		if err != nil {
-			return false, err
+	err = d.follow(ctx, func(ctx context.Context) error {
+		created, err := s.create(ctx, d, d.missing[0])
+		switch {
+		case err != nil:
+			return err
+		case created:
+			ev.Created++
+		case d.missing[0].Checkpoint == checkpoint.Latest:
+			row, _, err := s.table.Get(ctx, d.missing[0].Key)
+			if err != nil {
+				return err
+			}
+			adopt(d.missing[1:], row.StartAtMillis)
 		}
-		adopt(d.missing[1:], row.StartAtMillis)
-	}
-	return s.rest(ctx, d, ev)
-}
-
-func (s *HierarchicalShardSyncer) rest(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
-	n, err := s.createAll(ctx, d, d.missing[1:])
-	ev.Created += n
+		return s.createAll(ctx, d, d.missing[1:], ev)
+	})
 	if errors.Is(err, errStale) {
 		return false, nil
 	}
@@ -91,32 +107,36 @@ func (s *HierarchicalShardSyncer) rest(ctx context.Context, d decision, ev *conf
 
 // createAll creates rows of which none is an ancestor of another. After an error it starts no more; since each subset of
 // them is a state from which the next run determines the rest, what was created stays.
-func (s *HierarchicalShardSyncer) createAll(ctx context.Context, d decision, missing []leases.Lease) (created int, err error) {
-	done := make([]bool, len(missing))
+func (s *HierarchicalShardSyncer) createAll(ctx context.Context, d decision, missing []leases.Lease, ev *config.SyncEvent) error {
+	var created atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.writers)
-	for i, l := range missing {
+	for _, l := range missing {
 		if ctx.Err() != nil {
 			break
 		}
-		group.Go(func() (err error) {
-			if d.stale() {
-				return errStale
+		group.Go(func() error {
+			made, err := s.create(ctx, d, l)
+			if made {
+				created.Add(1)
 			}
-			done[i], err = s.create(ctx, l)
 			return err
 		})
 	}
-	err = group.Wait()
-	for _, d := range done {
-		if d {
-			created++
-		}
-	}
-	return created, err
+	err := group.Wait()
+	ev.Created += int(created.Load())
+	return err
 }
 
-func (s *HierarchicalShardSyncer) create(ctx context.Context, l leases.Lease) (bool, error) {
+// create creates a row that was decided on, if there is none.
+func (s *HierarchicalShardSyncer) create(ctx context.Context, d decision, l leases.Lease) (bool, error) {
+	if d.stale() {
+		return false, errStale
+	}
+	return s.createRow(ctx, l)
+}
+
+func (s *HierarchicalShardSyncer) createRow(ctx context.Context, l leases.Lease) (bool, error) {
 	created, err := s.table.Create(ctx, l)
 	if err != nil {
 		return false, err

@@ -2,6 +2,7 @@ package shardsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,8 +75,8 @@ type watch struct {
 }
 
 // Run audits every Interval while this worker leads, and at once when it comes to lead, until ctx is done; then it returns
-// nil. What fails, also for good, is told to Hooks.Synced and Hooks.Retried and tried again, after pauses that grow up to an
-// Interval: shards that have leases are read meanwhile. Call it once.
+// nil. What fails is told to Hooks.Synced and Hooks.Retried and tried again, after pauses that grow up to an Interval; after an
+// Interval if it is a *[PermanentError]. Shards that have leases are read meanwhile. Call it once.
 func (m *PeriodicShardSyncManager) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	timer := clock.NewTimer(0)
@@ -140,13 +141,17 @@ func (m *PeriodicShardSyncManager) turn(ctx context.Context, clock *loop.Clock, 
 	if f := m.syncer.opts.Hooks.Synced; f != nil {
 		f(ev)
 	}
+	wait := loop.Jitter(m.opts.Interval, 0.1)
 	if err == nil {
 		w.sure = false
 		w.pause.Reset()
-		w.next = w.last.Add(loop.Jitter(m.opts.Interval, 0.1))
+		w.next = w.last.Add(wait)
 		return
 	}
-	wait := w.pause.Next()
+	soon := w.pause.Next()
+	if _, permanent := errors.AsType[*PermanentError](err); !permanent {
+		wait = soon
+	}
 	w.next = w.last.Add(wait)
 	if f := m.syncer.opts.Hooks.Retried; f != nil {
 		f(config.RetryEvent{Worker: m.syncer.opts.Worker, What: "audit leases", Attempt: w.pause.Tries(), Wait: wait, Err: err})

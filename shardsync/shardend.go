@@ -115,7 +115,7 @@ func (s *HierarchicalShardSyncer) createChild(ctx context.Context, parent, child
 			return fmt.Errorf("child %s of shards %q: %w", child.Key, child.ParentShardIDs, err)
 		}
 	}
-	_, err := s.create(ctx, child)
+	_, err := s.createRow(ctx, child)
 	return err
 }
 
@@ -141,10 +141,7 @@ func (s *HierarchicalShardSyncer) reach(ctx context.Context, id string) error {
 		if !line[l.Key] {
 			continue
 		}
-		if d.stale() {
-			return errStale
-		}
-		if _, err := s.create(ctx, l); err != nil {
+		if _, err := s.create(ctx, d, l); err != nil {
 			return err
 		}
 		have = append(have, l)
