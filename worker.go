@@ -71,7 +71,7 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
 	})
 	return &Worker{scheduler: coordinator.NewScheduler(coordinator.Options{
-		Config: cfg, Stream: cfg.StreamName, Table: table, Syncer: syncs{syncer}, Factory: f, Strategy: o.strategy,
+		Config: cfg, Stream: cfg.StreamName, Table: table, Syncer: syncer, Factory: f, Strategy: o.strategy,
 		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, detector, cfg.StreamName) },
 		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
 			return polling.Open(ctx, retrieval.Start{
@@ -119,24 +119,6 @@ func (w *Worker) State() string { return w.scheduler.State().String() }
 
 // Assignments returns the leases that this worker holds now, by key.
 func (w *Worker) Assignments() []Assignment { return w.scheduler.Assignments() }
-
-// syncs lets the scheduler use a syncer: package shardsync knows nothing of processors.
-type syncs struct {
-	*shardsync.HierarchicalShardSyncer
-}
-
-func (s syncs) Sync(ctx context.Context) error {
-	_, err := s.HierarchicalShardSyncer.Sync(ctx)
-	return err
-}
-
-func (s syncs) EndShard(ctx context.Context, parent leases.Lease, end processor.End) error {
-	out := shardsync.End{Gone: end.Gone}
-	for _, c := range end.Children {
-		out.Children = append(out.Children, shardsync.ChildShard(c))
-	}
-	return s.HierarchicalShardSyncer.EndShard(ctx, parent, out)
-}
 
 // allShards lists a stream for package cleanup, which knows nothing of shardsync.
 func allShards(ctx context.Context, d shardsync.ShardDetector, stream string) ([]cleanup.Shard, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
 	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/shardsync"
 )
 
 const (
@@ -195,7 +196,7 @@ func (c *consumers) arm(e *entry) *processor.ShardConsumer {
 		ParentsEnded: func(ctx context.Context) (bool, error) { return c.o.Syncer.ParentsEnded(ctx, e.held.Lease()) },
 		ParentPoll:   c.o.Config.Coordinator.ParentShardPollInterval,
 		EndShard: func(ctx context.Context, end processor.End) error {
-			return c.o.Syncer.EndShard(ctx, e.held.Lease(), end)
+			return c.o.Syncer.EndShard(ctx, e.held.Lease(), endOf(end))
 		},
 		Lifecycle: c.o.Config.Lifecycle,
 		Worker:    c.o.Config.WorkerID,
@@ -203,6 +204,15 @@ func (c *consumers) arm(e *entry) *processor.ShardConsumer {
 		Logger:    c.o.Config.Logger,
 	})
 	return e.consumer
+}
+
+// endOf says for shardsync, which knows nothing of processors, what a source has said.
+func endOf(end processor.End) shardsync.End {
+	out := shardsync.End{Gone: end.Gone}
+	for _, child := range end.Children {
+		out.Children = append(out.Children, shardsync.ChildShard(child))
+	}
+	return out
 }
 
 // finish notes the end of a shard and lets those start who waited for it: the local taker looks for the children's leases

@@ -30,6 +30,7 @@ type LeaseCoordinator struct {
 	o       Options
 	renewer *leases.LeaseRenewer
 	taker   *leases.LeaseTaker
+	audit   *shardsync.PeriodicShardSyncManager
 	cleanup *cleanup.LeaseCleanupManager
 	got     func(*leases.Held)
 }
@@ -43,10 +44,15 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 	})
 	c.taker = leases.NewTaker(o.Table, c.renewer, cfg.LeaseManagement, leases.TakerOptions{
 		Worker: cfg.WorkerID, Strategy: o.Strategy, Logger: cfg.Logger, Hooks: cfg.Hooks, Acquired: c.got,
+		Pin: func(l leases.Lease) int64 { return o.Syncer.Pin(l, c.rows) },
 	})
 	leader := NewDeterministicLeader(cfg.WorkerID, c.taker.View)
+	c.audit = shardsync.NewPeriodicShardSyncManager(o.Syncer, shardsync.PeriodicOptions{
+		Interval: cfg.LeaseManagement.ShardSyncInterval, Confidence: cfg.LeaseManagement.ShardSyncConfidence,
+		IsLeader: leader.IsLeader, Rows: c.rows,
+	})
 	c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
-		Worker: cfg.WorkerID, Rows: c.rows, IsLeader: leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
+		Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
 	})
 	shards.release, shards.onFinish = c.renewer.Release, c.taker.Wake
 	return c
@@ -61,6 +67,7 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.taker.Run(ctx) })
 	group.Go(func() error { return c.watchMode(ctx) })
+	group.Go(func() error { return c.audit.Run(ctx) })
 	group.Go(func() error { return c.cleanup.Run(ctx) })
 	group.Go(func() error {
 		select {
@@ -74,13 +81,27 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 	return group.Wait()
 }
 
-// rows are the leases as the taker last saw them: what only a leader does needs no listing of its own.
-func (c *LeaseCoordinator) rows() []leases.Lease {
+// rows are the leases as the taker last saw them, ok is false before its first look. What only a leader does needs no
+// listing of its own.
+func (c *LeaseCoordinator) rows() (rows []leases.Lease, ok bool) {
 	seen := c.taker.View().All()
-	rows := make([]leases.Lease, 0, len(seen))
+	if len(seen) == 0 {
+		select {
+		case <-c.taker.FirstRound():
+			return nil, true
+		default:
+			return nil, false
+		}
+	}
+	rows = make([]leases.Lease, 0, len(seen))
 	for _, s := range seen {
 		rows = append(rows, s.Lease)
 	}
+	return rows, true
+}
+
+func (c *LeaseCoordinator) knownRows() []leases.Lease {
+	rows, _ := c.rows()
 	return rows
 }
 
@@ -92,7 +113,7 @@ func (c *LeaseCoordinator) start(ctx context.Context) error {
 	}{
 		{"prepare the lease table", c.o.Table.Ensure},
 		{"check the table's KCL mode", c.checkMode},
-		{"create the first leases", c.o.Syncer.Sync},
+		{"create the first leases", c.sync},
 		{"regain leases", c.regain},
 	} {
 		if err := c.untilDone(ctx, step.what, step.do); err != nil {
@@ -134,6 +155,11 @@ func final(err error) bool {
 	}
 	_, ok := errors.AsType[*shardsync.PermanentError](err)
 	return ok
+}
+
+func (c *LeaseCoordinator) sync(ctx context.Context) error {
+	_, err := c.o.Syncer.Sync(ctx)
+	return err
 }
 
 func (c *LeaseCoordinator) checkMode(ctx context.Context) error {
