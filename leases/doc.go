@@ -25,6 +25,8 @@
 //	Create          starts it           (there is none)
 //	Take            yes                 is as it was seen
 //	Renew, Update   yes                 is as this tenure left it; or, for the first renewal after a hand-off, as it was completed
+//	StartHandoff    no                  is this tenure's, and nobody has asked for it
+//	CompleteHandoff yes                 is as this tenure left it, and asked for as this tenure learnt
 //	Evict           yes                 is as this tenure left it, and nobody has asked for it
 //	Delete          -                   is as it was seen, at the same checkpoint
 //	UpdateMetadata  no                  -

@@ -56,6 +56,15 @@ func (e *expression) equal(v types.AttributeValue, names ...string) {
 	e.conditions = append(e.conditions, e.path(names...)+" = "+e.value(v))
 }
 
+// equalPaths requires that a member inside maps and an attribute have the same value, whatever it is.
+func (e *expression) equalPaths(names []string, attr string) {
+	e.conditions = append(e.conditions, e.path(names...)+" = "+e.path(attr))
+}
+
+func (e *expression) differs(v types.AttributeValue, attr string) {
+	e.conditions = append(e.conditions, e.path(attr)+" <> "+e.value(v))
+}
+
 func (e *expression) exists(attr string) {
 	e.conditions = append(e.conditions, "attribute_exists("+e.path(attr)+")")
 }

@@ -118,16 +118,19 @@ func randomWriters(t *rapid.T) {
 	last := row()
 	network := rapid.SliceOfN(rapid.SampledFrom([]string{"answered", "never sent", "late", "reply lost", "given up", "reply lost and given up"}), 0, 4)
 
-	// call runs one write of a process over the network, and judges what it was told.
-	call := func(p *process, f func(context.Context) (Written, error)) (Lease, error) {
+	send := func(f func(context.Context) (Written, error)) (Written, error) {
 		var ctx2 context.Context
 		ctx2, api.cancel = context.WithCancel(ctx)
 		defer api.cancel()
 		api.plan = network.Draw(t, "network")
 		w, err := f(ctx2)
-		l := w.Lease
 		api.plan = nil
-		now := row()
+		return w, err
+	}
+	// call runs one write of a process over the network, and judges what it was told.
+	call := func(p *process, f func(context.Context) (Written, error)) (Lease, error) {
+		w, err := send(f)
+		l, now := w.Lease, row()
 		switch {
 		case err == nil && l.Key != "": // it holds
 			// What is known by an earlier call only may be behind a later write of our own, of which nothing is known.
@@ -217,12 +220,56 @@ func randomWriters(t *rapid.T) {
 			}
 		},
 		"ask": func(*rapid.T) {
-			l := row()
-			if l.Owner == "" || l.CheckpointOwner != "" || !l.TenureSpeaks() {
+			p, seen := some(), rapid.SampledFrom([]Lease{row(), last}).Draw(t, "seen")
+			if notToBeAsked(seen, p.id) != "" {
 				t.Skip("nobody to ask")
 			}
-			write(t, api.Client, "SET #o = :new, #h = :new, #c = :old", map[string]string{"#o": attrOwner, "#h": attrHandoffTo, "#c": attrCheckpointOwner},
-				item{":new": str("w3"), ":old": str(l.Owner)})
+			w, err := send(func(ctx context.Context) (Written, error) {
+				l, err := table.StartHandoff(ctx, seen, p.id)
+				return Written{Lease: l}, err
+			})
+			now := row()
+			if diff := cmp.Diff(now, w.Lease); err == nil && diff != "" {
+				t.Fatalf("%s was told what is not so (-table +answer):\n%s", p.host, diff)
+			}
+			asked := (now.MarkIsLive() || now.InTransit()) && now.HandoffTo == p.id
+			if err == nil && !asked || errors.Is(err, ErrLeaseLost) && asked {
+				t.Fatalf("%s asked %+v (tenure %+v): %v; the row is %+v (tenure %+v)", p.host, seen, seen.Tenure, err, now, now.Tenure)
+			}
+		},
+		"complete": func(*rapid.T) {
+			p := holder()
+			if !p.held.MarkIsLive() {
+				t.Skip("was not asked, as far as it knows")
+			}
+			_, err := call(p, func(ctx context.Context) (Written, error) {
+				_, err := table.CompleteHandoff(ctx, *p.held, p.me)
+				return Written{}, err
+			})
+			if _, none := errors.AsType[*NotAskedError](err); none {
+				t.Fatalf("%s believes to be asked: %v", p.host, err)
+			}
+			keep(p, Lease{}, err)
+			if now := row(); err == nil && !p.me.handedOver(now) {
+				t.Fatalf("handed over, it says: %+v", now)
+			}
+		},
+		"begin": func(*rapid.T) { // the first renewal after a hand-off
+			p, seen := some(), row()
+			if p.held != nil || !seen.InTransit() || seen.Owner != p.id {
+				t.Skip("nothing was handed over to it")
+			}
+			p.tenures++
+			p.me = Tenure{Worker: p.id, Nonce: fmt.Sprintf("%s/1/%s/%d", p.host, p.host, p.tenures), Failover: time.Second}
+			l, err := call(p, func(ctx context.Context) (Written, error) { return table.Renew(ctx, seen, p.me, Renewal{}) })
+			keep(p, l, err)
+			if err != nil && !errors.Is(err, ErrLeaseLost) {
+				w, err := table.Renew(ctx, seen, p.me, Renewal{})
+				if err != nil && !errors.Is(err, ErrLeaseLost) {
+					t.Fatal(err)
+				}
+				keep(p, w.Lease, err)
+			}
 		},
 		"java": func(*rapid.T) {
 			worker := rapid.SampledFrom([]string{"w1", "w2", "w9"}).Draw(t, "worker")

@@ -35,6 +35,9 @@ func (t Tenure) released(row Lease) bool {
 	return row.TenureSpeaks() && row.Tenure.Nonce == t.Nonce && row.Owner == ""
 }
 
+// handedOver reports whether the row is as this tenure's completion of a hand-off leaves it.
+func (t Tenure) handedOver(row Lease) bool { return row.InTransit() && row.Tenure.Nonce == t.Nonce }
+
 // duplicate returns the error for a row that another process with our worker id has written since, or nil.
 func (t Tenure) duplicate(row Lease) error {
 	if !row.TenureSpeaks() || row.Tenure.Worker != t.Worker || row.Tenure.Process() == t.Process() {

@@ -135,13 +135,14 @@ func (u Update) isIn(row Lease) bool {
 
 // Evict gives a lease up, so that others may take it at their next look. It succeeds only if the counter and the nonce are
 // as in held and there is no checkpointOwner. If a peer has asked for the lease, the error is a *[HandoffAskedError] with
-// the row: the owner completes the hand-off instead. ErrLeaseLost means that there is nothing left to give up.
+// the row: the owner completes the hand-off instead. ErrLeaseLost means that there is nothing left to give up. If held is in
+// transit to me, which has stopped meanwhile, it also requires that me is still the one it was handed to.
 // (KCL: evictLease)
 func (t *Table) Evict(ctx context.Context, held Lease, me Tenure) error {
 	op := operation{what: "release lease", key: held.Key, action: "UpdateItem", limit: t.attempt}
 	_, err := t.write(ctx, op, held, me, change{
-		mine:     true,
-		releases: true,
+		mine:   true,
+		leaves: me.released,
 		allowed: func(row Lease) error {
 			if row.MarkIsLive() {
 				return &HandoffAskedError{Lease: row}
@@ -151,6 +152,9 @@ func (t *Table) Evict(ctx context.Context, held Lease, me Tenure) error {
 		apply: func(e *expression, from Lease) {
 			e.remove(attrOwner)
 			e.remove(attrHandoffTo)
+			if from.InTransit() {
+				e.equal(str(me.Worker), attrOwner)
+			}
 			if from.CheckpointOwner == "" {
 				e.absent(attrCheckpointOwner)
 				return
@@ -165,11 +169,11 @@ func (t *Table) Evict(ctx context.Context, held Lease, me Tenure) error {
 
 // change is one kind of counter-moving write.
 type change struct {
-	mine     bool                            // the row is held by me before it: another process with my id is then an error of its own
-	releases bool                            // it leaves a row without an owner
-	allowed  func(row Lease) error           // nil: always. It is asked of each row that the write is about to be based on
-	apply    func(e *expression, from Lease) // adds its attributes and its own conditions
-	effect   func(row Lease) bool            // whether a row that is ours already has what the write is for
+	mine    bool                            // the row is held by me before it: another process with my id is then an error of its own
+	leaves  func(row Lease) bool            // of a write that gives the row up: whether it is as this write leaves it; nil: the row stays ours
+	allowed func(row Lease) error           // nil: always. It is asked of each row that the write is about to be based on
+	apply   func(e *expression, from Lease) // adds its attributes and its own conditions
+	effect  func(row Lease) bool            // whether a row that is ours already has what the write is for; not asked of one that leaves it
 }
 
 // write is the way of every write that moves the counter. The race that it is about:
@@ -196,7 +200,7 @@ func (t *Table) write(ctx context.Context, op operation, seen Lease, me Tenure, 
 		c.apply(e, from)
 		row, held, err := t.update(ctx, op, from.Key, e)
 		if err == nil && held == nil { // written
-			if !c.releases && row.ActualOwner() != me.Worker {
+			if c.leaves == nil && row.ActualOwner() != me.Worker {
 				// A leader of KCL 3.x has given the lease to another worker, which moves no counter.
 				return Written{}, op.lost(fmt.Sprintf("it was assigned to %q", row.Owner))
 			}
@@ -207,7 +211,7 @@ func (t *Table) write(ctx context.Context, op operation, seen Lease, me Tenure, 
 			return w, nil
 		}
 		if err != nil {
-			if adopted && !c.releases && c.effect(from) {
+			if adopted && c.leaves == nil && c.effect(from) {
 				return Written{Lease: from, Recovered: ByEarlierCall}, nil
 			}
 			return Written{}, err
@@ -216,7 +220,7 @@ func (t *Table) write(ctx context.Context, op operation, seen Lease, me Tenure, 
 		switch {
 		case row.Key == "":
 			return Written{}, op.lost("its row is gone")
-		case c.releases && me.released(row):
+		case c.leaves != nil && c.leaves(row):
 			return Written{Lease: row, Recovered: ByThisCall}, nil
 		case !me.ours(row):
 			if dup := me.duplicate(row); dup != nil && c.mine {

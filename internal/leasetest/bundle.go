@@ -141,37 +141,53 @@ func (b *bundle) java(worker string) {
 }
 
 // asked lets another Go worker ask the owner to hand over: the counter stands.
-func (b *bundle) asked(successor string) {
+func (b *bundle) asked(successor string) leases.Lease {
 	b.Helper()
-	l := b.row()
-	err := b.update("SET #o = :new, #c = :old, #h = :new", "#o = :old AND attribute_not_exists(#c)",
-		map[string]string{"#o": "leaseOwner", "#c": "checkpointOwner", "#h": "handoffTo"},
-		map[string]types.AttributeValue{":new": &types.AttributeValueMemberS{Value: successor}, ":old": &types.AttributeValueMemberS{Value: l.Owner}})
+	l, err := b.calm.StartHandoff(b.Context(), b.row(), successor)
 	if err != nil {
 		b.Fatal(err)
 	}
+	return l
+}
+
+// markedAsJava3 sets the mark that a leader of KCL 3.x sets, which has no handoffTo.
+func (b *bundle) markedAsJava3(successor string) {
+	b.Helper()
+	javaWorker{successor, "3.5"}.send(b, "start graceful handoff", b.row())
 }
 
 // completed brings the row where a hand-off to this worker was completed by w2, and returns it.
 func (b *bundle) completed() leases.Lease {
 	b.Helper()
-	w, err := b.calm.Take(b.Context(), b.create(), b.other())
+	b.create()
+	b.takenBy(b.other())
+	l, err := b.calm.CompleteHandoff(b.Context(), b.asked(b.me.Worker), b.other())
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.asked(b.me.Worker)
-	c := w.Lease.Counter
-	err = b.update("SET #n = :next, #t.#at = :next REMOVE #c", "#n = :seen",
-		map[string]string{"#n": "leaseCounter", "#t": "tenure", "#at": "at", "#c": "checkpointOwner"},
-		map[string]types.AttributeValue{":seen": number(c), ":next": number(c + 1)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l := b.row()
 	if !l.InTransit() || l.Owner != b.me.Worker {
 		b.Fatalf("row is not in transit to this worker: %+v", l)
 	}
 	return l
+}
+
+// late lets late requests reach the server, and fails if one of them changes the row.
+func (b *bundle) late() {
+	b.Helper()
+	before, there, err := b.calm.Get(b.Context(), b.key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := b.faults.deliver(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	after, still, err := b.calm.Get(b.Context(), b.key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" || there != still {
+		b.Errorf("a late request changed the row (-before +after):\n%s", diff)
+	}
 }
 
 // note fails unless the attribute that nobody knows is still there.

@@ -16,6 +16,7 @@ import (
 // fault is what happens to one request. The order is that of a request's life.
 type fault struct {
 	refuse  bool   // the server never sees it
+	late    bool   // the connection breaks; the server sees it when the test says so, see deliver
 	answer  int    // with refuse: answer with this status
 	resend  bool   // it reaches the server twice; the client has the second answer
 	landed  func() // called when the server has answered and the client does not know it yet
@@ -33,6 +34,7 @@ type faultyClient struct {
 	mu     sync.Mutex
 	plan   map[string][]fault // by action, the next one first
 	counts map[string]int
+	late   []func(context.Context) error // requests that are still under way
 }
 
 var errReset = errors.New("connection reset by the test")
@@ -56,6 +58,20 @@ func (c *faultyClient) heal() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.plan)
+}
+
+// deliver lets the server see the requests that are late. What it answers, nobody hears.
+func (c *faultyClient) deliver(ctx context.Context) error {
+	c.mu.Lock()
+	late := c.late
+	c.late = nil
+	c.mu.Unlock()
+	for _, send := range late {
+		if err := send(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // count is how many requests of an action left the client.
@@ -97,6 +113,18 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 		again := r.Clone(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		return c.next.Do(again)
+	}
+	if f.late {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.late = append(c.late, func(ctx context.Context) error {
+			resp, err := send(ctx)
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		})
+		return nil, errReset
 	}
 	resp, err := send(r.Context())
 	if err != nil {

@@ -178,10 +178,7 @@ func (s *suite) tenures(t *testing.T) {
 		t.Parallel()
 		b := s.bundle(t)
 		held := b.held()
-		b.asked("w1") // as its own successor, without our handoffTo: a known defect of KCL 3.x
-		if err := b.update("REMOVE #h", "", map[string]string{"#h": "handoffTo"}, nil); err != nil {
-			t.Fatal(err)
-		}
+		b.markedAsJava3("w1") // as its own successor: a known defect of KCL 3.x
 		if err := b.table.Evict(b.Context(), held, b.me); err != nil {
 			t.Fatal(err)
 		}
@@ -193,10 +190,7 @@ func (s *suite) tenures(t *testing.T) {
 		t.Parallel()
 		b := s.bundle(t)
 		held := b.held()
-		b.asked("w9")
-		if err := b.update("REMOVE #h", "", map[string]string{"#h": "handoffTo"}, nil); err != nil {
-			t.Fatal(err)
-		}
+		b.markedAsJava3("w9")
 		if w, err := b.table.Renew(b.Context(), held, b.me, leases.Renewal{}); !errors.Is(err, leases.ErrLeaseLost) {
 			t.Errorf("row %+v, error %v; want lease lost", w.Lease, err)
 		}
@@ -246,7 +240,7 @@ func (s *suite) tenures(t *testing.T) {
 		t.Parallel()
 		b := s.bundle(t)
 		held := b.held()
-		checkpointTo12 := write{do: counterMoving()[6].do}
+		checkpointTo12 := named(counterMoving(), "checkpoint")
 		b.faults.strike("UpdateItem", fault{drop: true}, fault{refuse: true, forever: true})
 		s.unknown(b, checkpointTo12, held)
 		b.faults.heal()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func Run(t *testing.T, server Server) {
 	drop(t, s.bundle(t).raw, s.table)
 	t.Run("writes", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range append(counterMoving(), others()...) {
+		for _, w := range slices.Concat(counterMoving(), handoffs(), others()) {
 			t.Run(w.name, func(t *testing.T) {
 				t.Parallel()
 				s.writes(t, w)
@@ -30,6 +31,8 @@ func Run(t *testing.T, server Server) {
 		}
 	})
 	t.Run("tenure", s.tenures)
+	t.Run("hand-off", s.handingOver)
+	t.Run("Java peers", s.javaPeers)
 	t.Run("tables", s.tables)
 	t.Run("reads", s.reads)
 	t.Run("mode", s.modes)
@@ -61,6 +64,7 @@ func (s *suite) writes(t *testing.T, w write) {
 		"applied and 500":        {{fail: true}},
 		"sent twice by a client": {{resend: true}},
 		"sent twice, then lost":  {{resend: true, drop: true}},
+		"first attempt late":     {{late: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,10 +88,14 @@ func (s *suite) writes(t *testing.T, w write) {
 			if w.action == "UpdateItem" {
 				b.note()
 			}
+			b.late()
 			if faults == nil && b.faults.count(w.action) != 1 {
 				t.Errorf("%d requests, want 1", b.faults.count(w.action))
 			}
 			if !w.holds {
+				if got.Lease.Key != "" {
+					b.same(got.Lease)
+				}
 				return
 			}
 			if got.Recovered == leases.ByEarlierCall || faults == nil && got.Recovered != leases.NotRecovered {
@@ -99,27 +107,32 @@ func (s *suite) writes(t *testing.T, w write) {
 			}
 		})
 	}
-	t.Run("unknown when the time is up", func(t *testing.T) {
-		t.Parallel()
-		b := s.bundle(t)
-		seen := w.before(b)
-		b.faults.strike(w.action, fault{drop: true}, fault{refuse: true, forever: true})
-		s.unknown(b, w, seen)
-		b.faults.heal()
-		got, err := w.do(b.Context(), b, seen)
-		if w.action == "PutItem" {
-			return // the second call cannot know that the first one made the row
-		}
-		if err != nil {
-			t.Fatalf("the same call again: %v", err)
-		}
-		if missing := w.effect(b, seen); missing != "" {
-			t.Errorf("want %s", missing)
-		}
-		if w.holds {
-			b.same(got.Lease)
-		}
-	})
+	for name, faults := range map[string][]fault{
+		"unknown when the time is up": {{drop: true}, {refuse: true, forever: true}},
+		"answered when it is up":      {{hang: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.bundle(t)
+			seen := w.before(b)
+			b.faults.strike(w.action, faults...)
+			s.unknown(b, w, seen)
+			b.faults.heal()
+			got, err := w.do(b.Context(), b, seen)
+			if w.action == "PutItem" {
+				return // the second call cannot know that the first one made the row
+			}
+			if err != nil {
+				t.Fatalf("the same call again: %v", err)
+			}
+			if missing := w.effect(b, seen); missing != "" {
+				t.Errorf("want %s", missing)
+			}
+			if got.Lease.Key != "" {
+				b.same(got.Lease)
+			}
+		})
+	}
 	if w.holds {
 		t.Run("known to have landed, but not when", func(t *testing.T) {
 			t.Parallel()

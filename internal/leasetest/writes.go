@@ -23,7 +23,14 @@ type write struct {
 	gives  bool // it gives the lease up
 }
 
+// named is the write of that name.
+func named(all []write, name string) write {
+	return all[slices.IndexFunc(all, func(w write) bool { return w.name == name })]
+}
+
 var at12 = checkpoint.ExtendedSequenceNumber{SequenceNumber: "12", SubSequenceNumber: 3}
+
+var end = checkpoint.ShardEnd
 
 func counterMoving() []write {
 	owned := func(b *bundle, seen leases.Lease) string {
