@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,6 +32,8 @@ func TestDetermineNewLeases_createsWhatKCLDoes(t *testing.T) {
 		{"N11", "B", "0 1 2 3 4 5", "-", "-"},
 		{"N12", "B", "-", "9 10", "0 1"},
 		{"N14", "A", "1 2 3 4 5 7 9 10", "0", "0"},
+		{"lease layer", "A", "4 9 10", "8", "0 1 2 3"},
+		{"lease layer", "A", "2 6", "3 4 9 10", "3 4 5"},
 		{"A0", "A", "0", "1 4 7 9 10", "1 2 3 4 5"},
 		{"A1", "A", "1", "0 4 7 9 10", "0 2 3 4 5"},
 		{"A2", "A", "2", "3 4 6 9 10", "0 1 3 4 5"},
@@ -118,17 +121,78 @@ func TestDetermineNewLeases_pinsLatestToTheSmallestTimeInTheTable(t *testing.T) 
 	}
 }
 
+// N14 at another time: the time is on the row and decides nothing else.
+func TestDetermineNewLeases_doesNotLookAtTheTimeOnceThereAreLeases(t *testing.T) {
+	t.Parallel()
+	a := parseGraph(graphA)
+	for _, at := range []int64{200, 1000} {
+		got := determine(t, a, leased(a, 1, 2, 3, 4, 5, 7, 9, 10), config.AtTimestamp(time.UnixMilli(at)))
+		want := []leases.Lease{{Key: id("0"), Checkpoint: checkpoint.AtTimestamp, StartAtMillis: at, HashKeyRange: ring("0-99")}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("at %d: %s", at, diff)
+		}
+	}
+}
+
+// H20 to H22, H24, O2 to O6.
+func TestShard_knowsItsParentsAndWhetherItIsOpen(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		parent, adjacent string
+		want             []string
+	}{
+		{"", "", nil}, {"a", "", []string{"a"}}, {"", "a", []string{"a"}}, {"a", "a", []string{"a"}},
+		{"a", "b", []string{"a", "b"}}, {"b", "a", []string{"a", "b"}},
+	} {
+		s := Shard{ID: "c", ParentID: c.parent, AdjacentParentID: c.adjacent}
+		if diff := cmp.Diff(c.want, s.ParentIDs()); diff != "" {
+			t.Errorf("%q, %q: %s", c.parent, c.adjacent, diff)
+		}
+		// O5: a new lease has both.
+		if diff := cmp.Diff(c.want, newLease(s, position{}).ParentShardIDs); diff != "" {
+			t.Errorf("lease of %q, %q: %s", c.parent, c.adjacent, diff)
+		}
+	}
+	for end, open := range map[string]bool{"": true, "1000": false, "340282366920938463463374607431768211455": false} {
+		if s := (Shard{EndingSequenceNumber: end}); s.Open() != open {
+			t.Errorf("a shard that ends at %q is open: %v", end, s.Open())
+		}
+	}
+	// H24: by starting sequence number, which is a number, then by id.
+	old := []Shard{{ID: "z", StartingSequenceNumber: "9"}, {ID: "a", StartingSequenceNumber: "10"}, {ID: "b", StartingSequenceNumber: "10"}}
+	if got := slices.SortedFunc(slices.Values([]Shard{old[2], old[1], old[0]}), compareAge); !slices.Equal(got, old) {
+		t.Errorf("order %v", got)
+	}
+}
+
+// H20 to H22, H23: a shard gets no lease if a lease above it will bring it.
+func TestDetermineNewLeases_leavesWhatALeaseWillBring(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, shards, have, want string }{
+		{"it has a lease", "1 - 1-open 0-MAX", "1", "-"},
+		{"its parent has one", "0 - 1-5 0-MAX\n1 0 6-open 0-MAX", "0", "-"},
+		{"its parent is trimmed", "1 0 6-open 0-MAX", "-", "1"},
+		{"its grandparent has one", "0 - 1-5 0-MAX\n1 0 6-9 0-MAX\n2 1 10-open 0-MAX", "0", "-"},
+		{"nobody has", "0 - 1-5 0-MAX\n1 0 6-open 0-MAX", "-", "1"},
+	} {
+		shards := parseGraph(c.shards)
+		if got := numbersOf(determine(t, shards, leased(shards, ints(c.have)...), config.Latest())); !slices.Equal(got, ints(c.want)) {
+			t.Errorf("%s: %v, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // H1, H2, H5, H23 and O1 of KCL's tests.
 func TestDetermineNewLeases_smallLists(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, shards, have, want string }{
-		{"nothing", "", "-", "-"},
-		{"two open shards", "0 - 342980-open 0-9\n1 - 342980-open 10-MAX", "-", "0 1"},
-		{"closed shards without descendants", "2 - 202-302 0-9\n0 - 303-404 0-9\n1 - 405-open 0-9", "2", "1"},
-		{"the other parent of a merge", "0 - 1-9 0-9\n1 - 1-9 10-MAX\n2 0,a1 10-open 0-MAX", "0", "1"},
-		{"neither parent", "0 - 1-9 0-9\n1 - 1-9 10-MAX\n2 0,a1 10-open 0-MAX", "-", "2"},
-		{"trimmed parents", "2 0,a1 10-open 0-MAX", "-", "2"},
-		{"a trimmed parent that is leased", "2 0,a1 10-open 0-MAX", "-", "2"},
+		{"H1, H7: nothing", "", "-", "-"},
+		{"H2: two open shards", "0 - 342980-open 0-9\n1 - 342980-open 10-MAX", "-", "0 1"},
+		{"H5: closed shards without descendants", "2 - 202-302 0-9\n0 - 303-404 0-9\n1 - 405-open 0-9", "2", "1"},
+		{"O1: the other parent of a merge", "0 - 1-9 0-9\n1 - 1-9 10-MAX\n2 0,a1 10-open 0-MAX", "0", "1"},
+		{"H23: neither parent", "0 - 1-9 0-9\n1 - 1-9 10-MAX\n2 0,a1 10-open 0-MAX", "-", "2"},
+		{"O2, H21: trimmed parents", "2 0,a1 10-open 0-MAX", "-", "2"},
+		{"O4: one parent is trimmed", "0 - 1-9 0-9\n2 0,a1 10-open 0-MAX", "0", "-"},
 	} {
 		shards := parseGraph(c.shards)
 		if got := numbersOf(determine(t, shards, leased(shards, ints(c.have)...), config.Latest())); !slices.Equal(got, ints(c.want)) {

@@ -70,6 +70,18 @@ func (w *world) delete(n int) leases.Lease {
 	return row
 }
 
+func (w *world) deleteStream() {
+	w.t.Helper()
+	if _, err := w.user.DeleteStream(w.t.Context(), &kinesis.DeleteStreamInput{StreamName: aws.String(stream)}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func isPermanent(err, kind error) bool {
+	_, permanent := errors.AsType[*shardsync.PermanentError](err)
+	return permanent && errors.Is(err, kind)
+}
+
 func (w *world) audits() (out []config.SyncEvent) {
 	w.note(func() { out = slices.Clone(w.synced) })
 	return out
@@ -383,9 +395,7 @@ func TestAudit_noticesAStreamThatWasCreatedAnew(t *testing.T) {
 		a := w.audit(ctx, s)
 		defer a.stop()
 		time.Sleep(time.Second)
-		if _, err := w.user.DeleteStream(ctx, &kinesis.DeleteStreamInput{StreamName: aws.String(stream)}); err != nil {
-			t.Fatal(err)
-		}
+		w.deleteStream()
 		w.delete(1)
 		a.Request()
 		time.Sleep(5 * time.Second)

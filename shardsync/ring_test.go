@@ -5,11 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/hashkey"
-	"github.com/shardlease/shardlease/leases"
 )
 
 // P1, P2, P3, P5, P8 and P9 of KCL's tests, and the ends of the ring.
@@ -29,17 +28,7 @@ func TestFindHole_findsTheFirstGapInWhatIsUnfinished(t *testing.T) {
 		{"the whole ring", "0-MAX", ""},
 		{"inside another", "0-50 10-20 51-MAX", ""},
 	} {
-		var have []leases.Lease
-		for f := range strings.FieldsSeq(c.ranges) {
-			l := leases.Lease{Checkpoint: checkpoint.TrimHorizon}
-			if rest, ok := strings.CutPrefix(f, "!"); ok {
-				l.Checkpoint, f = checkpoint.ShardEnd, rest
-			}
-			if f != "?" {
-				l.HashKeyRange = ring(f)
-			}
-			have = append(have, l)
-		}
+		have := ringOf(c.ranges)
 		around, found := FindHole(have)
 		text := func(r hashkey.Range) string {
 			if !r.Known {
@@ -65,6 +54,7 @@ func TestFirstLeases_takesWhatTheFilterSelectedAndCopesWithoutOne(t *testing.T) 
 	oldest := func(min string) func(Shard) bool {
 		return func(s Shard) bool { return s.StartingSequenceNumber == min }
 	}
+	at200 := func(s Shard) bool { return slices.Contains([]int{4, 5, 6, 7}, numberOf(s.ID)) }
 	every := func(Shard) bool { return true }
 	small := parseGraph("0 - 11-open 0-1\n1 - 11-open 2-MAX")
 	for _, c := range []struct {
@@ -76,6 +66,7 @@ func TestFirstLeases_takesWhatTheFilterSelectedAndCopesWithoutOne(t *testing.T) 
 	}{
 		{"E1", all["A"], oldest("11"), config.TrimHorizon(), "0 1 2 3 4 5"},
 		{"E2", all["A"], open, config.AtTimestamp(at1000), "4 8 9 10"},
+		{"lease layer: AT_TIMESTAMP 200", all["A"], at200, config.AtTimestamp(time.UnixMilli(200)), "4 5 6 7"},
 		{"E4", all["A"], open, config.Latest(), "4 8 9 10"},
 		{"E5", small, every, config.TrimHorizon(), "0 1"},
 		{"E5", small, every, config.Latest(), "0 1"},
