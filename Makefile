@@ -57,6 +57,10 @@ demo: ## the main job on the embedded emulator
 conformance: ## our two seams against dynalite and kinesis-local
 	integration/conformance.sh
 
+.PHONY: reshard
+reshard: ## ten random histories of 200 reshards with kills, two hours each, in virtual time
+	go test -count=1 -timeout 30m -run TestFleet_survivesTwoHours -v . -reshard-seeds 10 -reshard-seed $(SEED)
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k
@@ -70,4 +74,4 @@ ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci flights-200k ## CI and all that takes longer
+full: ci flights-200k reshard ## CI and all that takes longer

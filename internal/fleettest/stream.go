@@ -1,8 +1,12 @@
 package fleettest
 
 import (
+	"fmt"
 	"math/big"
+	"math/rand/v2"
+	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
@@ -96,5 +100,51 @@ func (f *Fleet) Rows() map[string]map[string]types.AttributeValue {
 			return rows
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// PutEverywhere puts one record into each open shard.
+func (f *Fleet) PutEverywhere() {
+	f.T.Helper()
+	stream := Stream
+	for _, s := range f.OpenShards() {
+		key := "of " + *s.ShardId
+		if _, err := f.Kinesis.PutRecord(f.T.Context(), &kinesis.PutRecordInput{
+			StreamName: &stream, PartitionKey: &key, ExplicitHashKey: s.HashKeyRange.StartingHashKey, Data: fmt.Appendf(nil, "%s:%d", key, f.next[key]),
+		}); err != nil {
+			f.T.Fatalf("put into %s: %v", *s.ShardId, err)
+		}
+		f.next[key]++
+	}
+}
+
+// Reshard splits or merges open shards at random, or changes the number of shards, but keeps between low and high of them.
+// It returns what it did.
+func (f *Fleet) Reshard(random *rand.Rand, low, high int) string {
+	f.T.Helper()
+	open := f.OpenShards()
+	slices.SortFunc(open, func(a, b kinesistypes.Shard) int {
+		x, _ := new(big.Int).SetString(*a.HashKeyRange.StartingHashKey, 10)
+		y, _ := new(big.Int).SetString(*b.HashKeyRange.StartingHashKey, 10)
+		return x.Cmp(y)
+	})
+	n := len(open)
+	switch i := random.IntN(max(1, n-1)); {
+	case random.IntN(8) == 0:
+		target := min(max(low, (n+1)/2, min(2*n, low+random.IntN(high-low+1))), high)
+		stream := Stream
+		if _, err := f.Kinesis.UpdateShardCount(f.T.Context(), &kinesis.UpdateShardCountInput{
+			StreamName: &stream, TargetShardCount: aws.Int32(int32(target)), ScalingType: kinesistypes.ScalingTypeUniformScaling,
+		}); err != nil {
+			f.T.Fatalf("update shard count from %d to %d: %v", n, target, err)
+		}
+		return fmt.Sprintf("from %d to %d shards", n, target)
+	case n >= high || n > low && random.IntN(2) == 0:
+		f.Merge(*open[i].ShardId, *open[i+1].ShardId)
+		return fmt.Sprintf("merged %s and %s", *open[i].ShardId, *open[i+1].ShardId)
+	default:
+		id := *open[random.IntN(n)].ShardId
+		f.Split(id)
+		return "split " + id
 	}
 }
