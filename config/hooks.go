@@ -49,6 +49,7 @@ type LeaseEvent struct {
 	Counter  int64         // after the event
 	Token    int64         // fencing token of this worker's tenure, if it has one
 	From     string        // of LeaseTaken: the previous owner, empty if there was none
+	To       string        // of LeaseReleased: the worker that had asked for it and got it, empty if it is free
 	Elapsed  time.Duration // of LeaseRenewed: how long the write took
 	Reason   string        // of LeaseDeleted
 	Err      error

@@ -68,6 +68,10 @@ func logLeases(h *Hooks, log *slog.Logger) {
 		log.Info("lease lost", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "token", e.Token, "error", e.Err)
 	}
 	h.LeaseReleased = func(e LeaseEvent) {
+		if e.To != "" {
+			log.Info("lease handed over", "worker", e.Worker, "lease", e.LeaseKey, "to", e.To, "counter", e.Counter, "token", e.Token)
+			return
+		}
 		log.Info("lease released", "worker", e.Worker, "lease", e.LeaseKey, "counter", e.Counter, "token", e.Token)
 	}
 	h.LeaseDeleted = func(e LeaseEvent) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,8 +41,11 @@ type consumers struct {
 	release  func(context.Context, *leases.Held) error // set before the first start
 	onFinish func()                                    // a shard was read to its end: its children may start
 
+	escorts sync.WaitGroup // hand-offs under way
+
 	mu        sync.Mutex
-	draining  bool
+	draining  bool              // the worker is stopping: leases that come now are given up at once
+	closed    bool              // no hand-off begins any more
 	byKey     map[string]*entry // the newest tenure of each lease key
 	faults    []error           // of consumers, for Run
 	abandoned []string
@@ -50,7 +54,8 @@ type consumers struct {
 // entry is one tenure of one lease.
 type entry struct {
 	held *leases.Held
-	done chan struct{} // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
+	done chan struct{}           // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
+	cut  context.CancelCauseFunc // ends the contexts of its user code
 
 	// Guarded by consumers.mu.
 	before   *entry                   // the tenure before this one; nil once nothing of it runs
@@ -58,6 +63,7 @@ type entry struct {
 	stop     chan struct{}            // closed when the entry must not start another consumer
 	stopped  bool
 	finished bool
+	escorted bool // its hand-off has begun
 }
 
 func newConsumers(o Options) *consumers { return &consumers{o: o, byKey: map[string]*entry{}} }
@@ -80,17 +86,26 @@ func (c *consumers) start(ctx context.Context, h *leases.Held) {
 	if c.draining {
 		e.halt()
 	}
+	if h.Asked() {
+		c.escort(ctx, e)
+	}
+	ctx, e.cut = context.WithCancelCause(ctx)
 	go c.follow(ctx, e)
 }
 
 // halt makes the entry start nothing more. The caller holds mu.
 func (e *entry) halt() {
+	e.close()
+	if e.consumer != nil {
+		e.consumer.RequestShutdown()
+	}
+}
+
+// close makes the entry start no other consumer. The caller holds mu.
+func (e *entry) close() {
 	if !e.stopped {
 		e.stopped = true
 		close(e.stop)
-	}
-	if e.consumer != nil {
-		e.consumer.RequestShutdown()
 	}
 }
 
@@ -98,6 +113,7 @@ func (e *entry) halt() {
 // later than the end of the worker if user code does not return.
 func (c *consumers) follow(ctx context.Context, e *entry) {
 	defer close(e.done)
+	defer e.cut(errStopping)
 	defer c.forget(e)
 	defer c.awaitBefore(e)
 	returned := false
@@ -141,7 +157,7 @@ func (c *consumers) live(ctx context.Context, e *entry) {
 		return
 	}
 	c.consume(ctx, e)
-	if c.isStopped(e) && !c.isFinished(e) {
+	if c.isStopped(e) && !c.isFinished(e) || e.held.Asked() {
 		c.giveUp(ctx, e)
 	}
 }
@@ -315,7 +331,23 @@ func (c *consumers) dropped(h *leases.Held) {
 	}
 }
 
-// drain asks every consumer to stop and waits until the last one is done and its lease released, or until grace ends. The
+// close makes every lease that comes from now on be given up at once, and what goes wrong be kept for Run. What runs goes on.
+func (c *consumers) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+}
+
+// idle waits until nothing runs any more or ctx ends, and reports which: whether nothing runs.
+func (c *consumers) idle(ctx context.Context) bool {
+	c.mu.Lock()
+	busy := slices.Collect(maps.Values(c.byKey))
+	c.mu.Unlock()
+	wait(ctx, busy)
+	return ctx.Err() == nil
+}
+
+// drain asks every consumer to stop and waits until the last one is done and its lease given up, or until grace ends. The
 // leases of finished shards are released at once.
 func (c *consumers) drain(grace context.Context) {
 	c.mu.Lock()
@@ -351,6 +383,10 @@ func (c *consumers) abandon(ctx context.Context) {
 	ctx, cancel := loop.Timeout(ctx, afterGrace, "wait for user code whose context has ended")
 	defer cancel()
 	wait(ctx, busy)
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.escorts.Wait() // they end with user code's contexts, but for a release under way
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

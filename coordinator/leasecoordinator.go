@@ -41,6 +41,7 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 	cfg := o.Config
 	c.renewer = leases.NewRenewer(o.Table, cfg.LeaseManagement, leases.RenewerOptions{
 		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks, Lost: shards.dropped,
+		Asked: func(h *leases.Held) { shards.asked(user, h) },
 	})
 	c.taker = leases.NewTaker(o.Table, c.renewer, cfg.LeaseManagement, leases.TakerOptions{
 		Worker: cfg.WorkerID, Strategy: o.Strategy, Logger: cfg.Logger, Hooks: cfg.Hooks, Acquired: c.got,
@@ -79,6 +80,22 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 		}
 	})
 	return group.Wait()
+}
+
+// leave waits, after seek has ended, until peers have asked for everything that this worker holds and it is handed over; at
+// most for limit, and no longer than Go workers are in sight that could ask. Everything goes on meanwhile.
+func (c *LeaseCoordinator) leave(ctx context.Context, limit time.Duration, shards *consumers) {
+	ctx, cancel := loop.Timeout(ctx, limit, "be asked for leases")
+	defer cancel()
+	for c.taker.View().GoPeers() > 0 {
+		pause, cancel := loop.Timeout(ctx, c.o.Config.LeaseManagement.LeaseTakerInterval/2, "look at the peers again")
+		idle := shards.idle(pause)
+		cancel()
+		if idle || ctx.Err() != nil {
+			return
+		}
+		c.taker.Glance(ctx)
+	}
 }
 
 // rows are the leases as the taker last saw them, ok is false before its first look. What only a leader does needs no

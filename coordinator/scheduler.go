@@ -24,8 +24,8 @@ type Scheduler struct {
 
 	mu    sync.Mutex
 	state State
-	// patient: the stop was begun by a Shutdown with a deadline of its own, which replaces ShutdownGrace.
-	patient bool
+	// until is the deadline of the Shutdown that began the stop, which replaces ShutdownGrace; zero if there is none.
+	until time.Time
 
 	shards atomic.Pointer[consumers] // nil before Run
 	ready  chan struct{}             // closed after the first look at the table
@@ -115,6 +115,7 @@ func (s *Scheduler) run(ctx context.Context) error {
 	go func() { seeking <- leases.seek(seek, s.started) }()
 
 	var faults []error
+	orderly := false
 	note := func(err error) {
 		if err != nil && !errors.Is(err, errStopping) {
 			faults = append(faults, err)
@@ -123,8 +124,10 @@ func (s *Scheduler) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		s.apply(evStop)
+		orderly = true
 	case <-s.stop:
 		s.apply(evStop)
+		orderly = true
 	case err := <-seeking:
 		note(err)
 		seeking = nil
@@ -138,12 +141,26 @@ func (s *Scheduler) run(ctx context.Context) error {
 		endUser(err)
 	}
 
+	allowed := s.allowed(work)
+	grace, endGrace := s.grace(user, allowed)
+	if orderly {
+		shards.close()
+		leases.renewer.Leave(work)
+	}
 	endSeek(errStopping)
 	if seeking != nil {
 		note(<-seeking)
 	}
-	grace, endGrace := s.grace(user)
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		leases.taker.Settle(grace)
+	}()
+	if orderly {
+		leases.leave(grace, leaveFor(s.o.Config.LeaseManagement.FailoverTime, allowed), shards)
+	}
 	shards.drain(grace)
+	<-settled
 	endGrace()
 	s.apply(evDrained)
 	endUser(fmt.Errorf("%w: its time to stop is over", errStopping))
@@ -162,19 +179,36 @@ func (s *Scheduler) started() {
 	close(s.ready)
 }
 
-// grace returns a context that ends when consumers have had their time: after ShutdownGrace, unless the stop was begun by a
-// Shutdown with a deadline of its own; in any case as soon as the context of a Shutdown ends.
-func (s *Scheduler) grace(user context.Context) (context.Context, context.CancelFunc) {
+// allowed is how long the stop that begins now may take: ShutdownGrace, unless it was begun by a Shutdown with a deadline.
+func (s *Scheduler) allowed(ctx context.Context) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until.IsZero() {
+		return s.o.Config.Lifecycle.ShutdownGrace
+	}
+	return s.until.Sub(loop.ClockOf(ctx).Now())
+}
+
+// leaveFor is how long a worker that stops waits to be asked for its leases: 2.4 failover times, in which peers have looked
+// twice, found it leaving for long enough, and asked, and it has renewed since. The last second of what is allowed, or tenth if
+// that is less, is for telling processors whose leases nobody wants.
+func leaveFor(failover, allowed time.Duration) time.Duration {
+	return max(0, min(failover*12/5, allowed-min(time.Second, allowed/10)))
+}
+
+// grace returns a context that ends when consumers have had their time, unless the stop was begun by a Shutdown with a
+// deadline of its own; in any case as soon as the context of a Shutdown ends.
+func (s *Scheduler) grace(user context.Context, allowed time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(user)
 	s.mu.Lock()
-	patient := s.patient
+	patient := !s.until.IsZero()
 	s.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		var over <-chan time.Time
 		if !patient {
-			timer := loop.ClockOf(user).NewTimer(s.o.Config.Lifecycle.ShutdownGrace)
+			timer := loop.ClockOf(user).NewTimer(allowed)
 			defer timer.Stop()
 			over = timer.C
 		}
@@ -223,7 +257,7 @@ func (s *Scheduler) beginStop(ctx context.Context) {
 		close(s.done)
 	}
 	if s.state <= Running {
-		_, s.patient = ctx.Deadline()
+		s.until, _ = ctx.Deadline()
 	}
 }
 

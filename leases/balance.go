@@ -12,7 +12,8 @@ import (
 type Moves struct {
 	// Take are leases that nobody reads, unowned or stale (and finished ones whose owner is gone): to be taken by their counter.
 	Take []Lease
-	// Ask are leases of live workers that this worker should hold instead.
+	// Ask are leases of live workers that this worker should hold instead: to be asked for, or, where the owner is a Java
+	// worker, to be taken by their counter.
 	Ask []Lease
 
 	Held    int // leases that this worker holds, finished ones left out
@@ -40,15 +41,23 @@ func paceOf(failover time.Duration) pace {
 // the same leases.
 //
 //   - Leases that nobody reads come first; while there are any whose owner died, no live owner is asked.
+//
 //   - A worker without a lease is in nobody's view. It takes, or asks for, exactly one, which it finds by a hash of its own id
 //     and the key, so that starters who cannot see each other choose differently; then it looks again.
+//
 //   - A starter goes on fast with leases that nobody reads, and waits with asking until no other starters appear. The first
 //     eight leases do not wait, and stale leases never do.
+//
 //   - Only what brings a worker to its target moves, and nobody exceeds its limit: a balanced fleet writes nothing.
+//
 //   - Finished leases weigh nothing; one whose owner is gone is taken, so that it does not linger under a dead name.
 //
-// At most one live owner's lease is asked for at a time, or cfg.MaxLeasesToStealAtOneTime if that is set: as long as a
-// lease moves by its counter, each move repeats what the owner had not checkpointed.
+//   - The leases of a worker that is stopping are on offer: they are asked for before anybody's surplus. Whoever should have
+//     asked and did not is stepped in for.
+//
+// Asking moves no work until the owner has finished its batch, so a worker asks for all that it should hold, or
+// cfg.MaxLeasesToStealAtOneTime in one look if that is set. A Java worker's leases are taken by their counter, and each such
+// move repeats what the owner had not checkpointed: one at a time, or as many as that setting says.
 func Plan(me string, view View, cfg config.LeaseManagementConfig, by AssignmentStrategy) Moves {
 	if by == nil {
 		by = LeaseCount{}
@@ -126,6 +135,7 @@ func (p *planner) takeable(i int) bool {
 func (p *planner) first() {
 	if p.moves.Target == 0 {
 		p.overdue()
+		p.ripening()
 		return
 	}
 	gives := make([]bool, len(p.fleet.Workers)) // holds something that it should not
@@ -141,14 +151,16 @@ func (p *planner) first() {
 			return 3 // it was ours: after an outage of the table everybody comes back to its own
 		case p.takeable(i) && l.Former != p.me:
 			return 2
-		case l.Holder >= 0 && !l.Fixed && gives[l.Holder]:
+		case l.Leaving:
 			return 1
+		case l.Holder >= 0 && !l.Fixed && gives[l.Holder]:
+			return 0
 		}
-		return 0
+		return -1
 	}
 	best := -1
 	for i := range p.fleet.Leases {
-		if rank(i) > 0 && (best < 0 || cmp.Or(cmp.Compare(rank(i), rank(best)), cmp.Compare(p.mine(i), p.mine(best))) > 0) {
+		if rank(i) >= 0 && (best < 0 || cmp.Or(cmp.Compare(rank(i), rank(best)), cmp.Compare(p.mine(i), p.mine(best))) > 0) {
 			best = i
 		}
 	}
@@ -173,7 +185,7 @@ func (p *planner) share() {
 		room = limit - p.moves.Held
 	}
 	orphans := false // leases of dead owners that somebody is to take
-	var stale, free, ask []int
+	var stale, free, offered, ask []int
 	for i, l := range p.fleet.Leases {
 		gone := p.rows[i].Knowledge == Stale || l.Unread && l.Lease.Owner != ""
 		orphans = orphans || gone && p.target[i] >= 0
@@ -183,12 +195,18 @@ func (p *planner) share() {
 			stale = append(stale, i)
 		case p.rows[i].Knowledge == Free:
 			free = append(free, i)
+		case l.Leaving:
+			offered = append(offered, i)
 		case l.Holder >= 0:
 			ask = append(ask, i)
 		}
 	}
-	for _, list := range [][]int{stale, free, ask} {
+	for _, list := range [][]int{stale, free, offered, ask} {
 		slices.SortFunc(list, p.draw.order)
+	}
+	slices.SortStableFunc(offered, func(a, b int) int { return p.leavingSince(a).Compare(p.leavingSince(b)) })
+	if orphans {
+		ask = nil
 	}
 	stale = stale[:clamp(len(stale), room)]
 	p.take(stale)
@@ -202,22 +220,50 @@ func (p *planner) share() {
 		p.againAtNextStep(p.pace.fast)
 	}
 
-	if !orphans && room > 0 && len(ask) > 0 {
-		n := min(len(ask), room, max(1, p.cfg.MaxLeasesToStealAtOneTime))
-		n = clamp(n, p.allowance(p.pace.slow)-p.moves.Held-len(p.moves.Take))
-		for _, i := range ask[:n] {
-			p.moves.Ask = append(p.moves.Ask, p.fleet.Leases[i].Lease)
-		}
-		if n > 0 {
-			p.again(p.pace.fast) // the next one only after reading again, but soon
-		} else {
-			p.againAtNextStep(p.pace.slow)
-		}
-	}
+	p.ask(append(offered, ask...), room)
 	if !p.view.settled {
 		p.again(p.pace.slow)
 	}
 	p.overdue()
+	p.ripening()
+}
+
+// ask asks for leases in the given order, for no more than there is room for.
+func (p *planner) ask(leases []int, room int) {
+	leases = leases[:clamp(len(leases), room)]
+	limit, steals := len(leases), max(1, p.cfg.MaxLeasesToStealAtOneTime)
+	if p.cfg.MaxLeasesToStealAtOneTime > 0 {
+		limit = p.cfg.MaxLeasesToStealAtOneTime
+	}
+	allowed := p.allowance(p.pace.slow) - p.moves.Held - len(p.moves.Take)
+	for _, i := range leases {
+		java := p.fleet.Leases[i].Java
+		switch {
+		case len(p.moves.Ask) >= allowed:
+			p.againAtNextStep(p.pace.slow)
+			return
+		case len(p.moves.Ask) >= limit || java && steals == 0:
+			p.again(p.pace.fast) // the next one only after reading again, but soon
+			continue
+		case java:
+			steals--
+		}
+		p.moves.Ask = append(p.moves.Ask, p.fleet.Leases[i].Lease)
+	}
+}
+
+// leavingSince is since when the owner of a lease on offer has been seen to be stopping.
+func (p *planner) leavingSince(i int) time.Time {
+	return p.view.leaving[p.fleet.Leases[i].Lease.ActualOwner()]
+}
+
+// ripening looks again when leases of a worker that is stopping come on offer.
+func (p *planner) ripening() {
+	for _, since := range p.view.leaving {
+		if wait := since.Add(ripe(p.cfg.FailoverTime)).Sub(p.view.now); wait > 0 {
+			p.again(wait)
+		}
+	}
 }
 
 // allowance is how many leases a starter may hold by now: all once no other starter has appeared for two steps, half of
@@ -260,14 +306,20 @@ func (p *planner) take(leases []int) {
 func (p *planner) overdue() {
 	limit := p.cfg.MaxLeasesForWorker
 	for i, l := range p.fleet.Leases {
-		if !p.takeable(i) || p.target[i] == p.me || l.Former == p.me {
+		if !p.takeable(i) && !l.Leaving || p.target[i] == p.me || l.Former == p.me {
 			continue
 		}
 		if limit > 0 && p.moves.Held+len(p.moves.Take)+len(p.moves.Ask) >= limit {
 			return
 		}
-		at := p.due(p.rows[i]).Add(time.Duration(p.turn(i)) * p.cfg.FailoverTime / 40)
+		due := p.due(p.rows[i])
+		if l.Leaving {
+			due = p.leavingSince(i).Add(ripe(p.cfg.FailoverTime) + p.lateness())
+		}
+		at := due.Add(time.Duration(p.turn(i)) * p.cfg.FailoverTime / 40)
 		switch wait := at.Sub(p.view.now); {
+		case wait <= 0 && l.Leaving:
+			p.moves.Ask = append(p.moves.Ask, l.Lease)
 		case wait <= 0:
 			p.moves.Take = append(p.moves.Take, l.Lease)
 		case wait < p.cfg.FailoverTime:
@@ -282,8 +334,13 @@ func (p *planner) due(row *Sighting) time.Time {
 	if row.Knowledge == Stale {
 		return row.expires(p.view.failover).Add(p.cfg.FailoverTime / 4)
 	}
+	return row.Since.Add(p.lateness())
+}
+
+// lateness is how long after it could, a worker has done its part for certain: by then it has looked.
+func (p *planner) lateness() time.Duration {
 	interval := cmp.Or(p.cfg.LeaseTakerInterval, p.cfg.FailoverTime/2)
-	return row.Since.Add(interval + interval/4)
+	return interval + interval/4
 }
 
 // turn is how many others step in before this worker does.

@@ -19,7 +19,7 @@ func planConfig() config.LeaseManagementConfig {
 }
 
 // rows makes leases of a text such as "1:a 2:b 3:- 4:java! 5:a#": key, owner ("-": none), "!" for an owner that is a Java
-// worker, "#" for a finished shard.
+// worker, "#" for a finished shard, "<" for an owner that is stopping.
 func rows(text string) []Lease {
 	var out []Lease
 	for f := range strings.FieldsSeq(text) {
@@ -33,7 +33,8 @@ func rows(text string) []Lease {
 		case java:
 			l = Lease{Key: key, Owner: owner, Counter: 1}
 		default:
-			l = goLease(key, owner, 1)
+			l = goLease(key, strings.TrimSuffix(owner, "<"), 1)
+			l.Tenure.Leaving = strings.HasSuffix(owner, "<")
 		}
 		if ended {
 			l.Checkpoint = checkpoint.ShardEnd
@@ -102,8 +103,10 @@ func TestPlan(t *testing.T) {
 		"one short, others at their share":        {view: settledView("me", "1:bar 2:bar 3:baz 4:baz 5:me"), held: 1, target: 1},
 		"unowned before a live owner's":           {view: settledView("me", "1:- 2:bar 3:bar 4:bar"), take: 1, target: 2},
 		"a joiner asks for one":                   {view: settledView("me", "1:bar 2:bar 3:bar 4:bar"), ask: 1, target: 2},
-		"one at a time":                           {view: settledView("me", "1:bar 2:bar 3:bar 4:bar 5:bar 6:me"), ask: 1, held: 1, target: 3},
-		"several at a time, if allowed":           {view: settledView("me", "1:bar 2:bar 3:bar 4:bar 5:bar 6:me"), cfg: func(c *config.LeaseManagementConfig) { c.MaxLeasesToStealAtOneTime = 5 }, ask: 2, held: 1, target: 3},
+		"all that it should hold":                 {view: settledView("me", "1:bar 2:bar 3:bar 4:bar 5:bar 6:me"), ask: 2, held: 1, target: 3},
+		"one at a time, if not allowed more":      {view: settledView("me", "1:bar 2:bar 3:bar 4:bar 5:bar 6:me"), cfg: func(c *config.LeaseManagementConfig) { c.MaxLeasesToStealAtOneTime = 1 }, ask: 1, held: 1, target: 3},
+		"a Java owner's one at a time":            {view: settledView("me", "1:j! 2:j! 3:j! 4:j! 5:j! 6:me"), ask: 1, held: 1, target: 3},
+		"a leaving owner's, after a while":        {view: settledView("me", "1:bar< 2:bar< 3:bar< 4:baz 5:baz 6:me 7:baz"), ask: 3, held: 1, target: 4},
 		"more workers than leases":                {view: settledView("me", "1:a 2:b 3:c")},
 		"balanced":                                {view: settledView("me", "1:a 2:a 3:me 4:me"), held: 2, target: 2},
 		"above its share, nothing to do":          {view: settledView("me", "1:a 2:me 3:me 4:me"), held: 3, target: 2},

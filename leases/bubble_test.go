@@ -90,6 +90,7 @@ type testWorker struct {
 	taker   *LeaseTaker
 	stop    func() // ends both, as a crash does: nothing is released
 	failed  chan error
+	stays   bool // does not hand over what it is asked for, as long as its processor does not return
 
 	mu     sync.Mutex
 	events []string // "taken shard", "lost shard", "released shard"
@@ -116,6 +117,16 @@ func (b *bubble) worker(client, id string) *testWorker {
 	r := RenewerOptions{Worker: id, Host: client + "-host/1", Hooks: &config.Hooks{
 		LeaseTaken: note("taken"), LeaseLost: note("lost"), LeaseReleased: note("released"),
 	}}
+	r.Asked = func(h *Held) {
+		note("asked")(config.LeaseEvent{LeaseKey: h.key})
+		if w.stays {
+			return
+		}
+		go func() { // ends with the bubble's time
+			_ = h.clock.Sleep(b.ctx, noticeTime(b.cfg.FailoverTime))
+			_ = w.renewer.Release(b.ctx, h)
+		}()
+	}
 	w.table = NewTable(dynamodb.NewFromConfig(b.server.ClientConfig(client)), b.cfg, TableOptions{Worker: id})
 	w.renewer = NewRenewer(w.table, b.cfg, r)
 	w.taker = NewTaker(w.table, w.renewer, b.cfg, TakerOptions{Worker: id, Acquired: func(h *Held) {

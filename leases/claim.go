@@ -3,6 +3,7 @@ package leases
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
@@ -20,7 +21,8 @@ func (r *LeaseRenewer) claim(seen Lease) claim {
 	return claim{seen: seen, me: r.tenure(r.nonces.next())}
 }
 
-// take makes this worker the owner of the claim's row and returns the held lease. An error that wraps [ErrLeaseLost] ends the
+// take makes this worker the owner of the claim's row and returns the held lease. A row that was handed over to this worker
+// and waits for its first renewal is renewed; any other is taken by its counter. An error that wraps [ErrLeaseLost] ends the
 // claim: the row was not as seen. After any other the claim may be taken up again.
 //
 // An answer may come too late to act on:
@@ -31,11 +33,28 @@ func (r *LeaseRenewer) claim(seen Lease) claim {
 // So the row is taken once more, as it is now, by a new tenure.
 func (r *LeaseRenewer) take(ctx context.Context, table takeTable, c *claim) (*Held, error) {
 	clock := loop.ClockOf(ctx)
+	if c.seen.MarkIsLive() && c.seen.CheckpointOwner == r.opts.Worker {
+		// Ours by a take that was answered too late, and asked for meanwhile. Nobody acts under it.
+		_, err := r.giveUp(ctx, c.seen, c.me)
+		if err == nil {
+			err = fmt.Errorf("take lease %s: %w", c.seen.Key, ErrHandedOver)
+		}
+		return nil, err
+	}
 	from := c.seen.ActualOwner()
+	if c.seen.InTransit() {
+		from = c.seen.Tenure.Worker
+	}
 	for {
 		asked := stampOf(clock)
 		write, cancel := loop.Timeout(ctx, r.cfg.FailoverTime/2, "take lease "+c.seen.Key)
-		w, err := table.Take(write, c.seen, c.me)
+		var w Written
+		var err error
+		if c.seen.InTransit() && c.seen.Owner == r.opts.Worker {
+			w, err = r.table.Renew(write, c.seen, c.me, Renewal{})
+		} else {
+			w, err = table.Take(write, c.seen, c.me)
+		}
 		cancel()
 		if err != nil {
 			if c.first == nil && !errors.Is(err, ErrLeaseLost) {

@@ -12,8 +12,42 @@ import (
 // survey is what the rows of a view tell about the workers.
 type survey struct {
 	suspect map[string]bool // looks dead: a row of it stood still, and no row of it is known to have moved later
-	leaving map[string]bool // said that it is stopping
+	leaving map[string]bool // said that it is stopping, and a replacement has had time to appear
 	live    map[string]bool // holds a row that is not stale and is neither of the above; this worker always
+}
+
+// ripe is for how long a worker that is stopping counts as live all the same: its replacement may be about to show itself,
+// and whoever asked at once would give it its share back.
+func ripe(failover time.Duration) time.Duration { return failover / 4 }
+
+// saysLeaving are the workers whose last write of some row says that they are stopping.
+func (v View) saysLeaving() map[string]bool {
+	says := map[string]bool{}
+	for _, row := range v.rows {
+		if l := row.Lease; row.Knowledge == Fresh && l.TenureSpeaks() && l.Tenure.Leaving && l.Tenure.Worker == l.ActualOwner() && l.Tenure.Worker != v.me {
+			says[l.Tenure.Worker] = true
+		}
+	}
+	return says
+}
+
+// GoPeers is how many other Go workers, not about to stop, this worker can see: those that may ask for its leases. One that holds
+// nothing is in nobody's view.
+func (v View) GoPeers() int {
+	s, leaving, peers := v.survey(), v.saysLeaving(), map[string]bool{}
+	for _, row := range v.rows {
+		l := row.Lease
+		if !l.TenureSpeaks() {
+			continue
+		}
+		// The one that asked for a row is there too, but its tenure is not on it.
+		for _, w := range []string{l.Tenure.Worker, l.HandoffTo} {
+			if w != v.me && s.live[w] && !leaving[w] {
+				peers[w] = true
+			}
+		}
+	}
+	return len(peers)
 }
 
 // suspicion is how long a row must have been seen unchanged for its owner to look dead before the row is stale: a renewal
@@ -37,9 +71,9 @@ func (v View) survey() survey {
 		if since, ok := stood[owner]; still && (!ok || row.Since.After(since)) {
 			stood[owner] = row.Since
 		}
-		if l := row.Lease; l.TenureSpeaks() && l.Tenure.Leaving && l.Tenure.Worker == owner {
-			s.leaving[owner] = true
-		}
+	}
+	for owner, since := range v.leaving {
+		s.leaving[owner] = v.now.Sub(since) >= ripe(v.failover)
 	}
 	for owner, since := range stood {
 		s.suspect[owner] = !alive[owner].After(since)
@@ -88,7 +122,9 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 			continue
 		}
 		claim := FleetLease{Lease: l, Holder: -1, Former: -1, Near: -1}
-		switch state := l.State(); {
+		state := l.State()
+		claim.Java = !l.TenureSpeaks() && l.Owner != ""
+		switch {
 		case row.Knowledge == Free:
 			claim.Unread = true
 		case row.Knowledge == Stale:
@@ -100,8 +136,10 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 			claim.Holder, claim.Fixed = at(l.Owner), true // the one it goes to
 		case s.suspect[l.ActualOwner()]:
 			claim.Unread = true
+		case s.leaving[l.ActualOwner()]:
+			claim.Leaving = true
 		default:
-			claim.Holder = at(l.ActualOwner()) // negative if it is leaving
+			claim.Holder = at(l.ActualOwner())
 		}
 		for _, parent := range l.ParentShardIDs {
 			if claim.Holder < 0 && claim.Near < 0 {

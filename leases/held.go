@@ -10,10 +10,6 @@ import (
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
-// ErrReleased is the cause of a lease's context after this worker gave the lease up on purpose. It wraps [ErrLeaseLost]:
-// whoever still acts under the lease has to stop all the same.
-var ErrReleased = fmt.Errorf("%w: released by this worker", ErrLeaseLost)
-
 // Held is one tenure of one lease by this worker: the right to act on its shard, until its context is done. It is made by
 // [LeaseRenewer] and kept by it. All methods are safe for concurrent use; those that write to the table take turns.
 //
@@ -40,17 +36,26 @@ type Held struct {
 	failures int       // renewals failed in a row
 	lastErr  error     // of the last failed renewal
 	gone     bool      // lost or released
+	asked    bool      // a write of ours has shown that a peer has asked for it
 	at       time.Time // when the renewer has to look at it
 	index    int       // in the renewer's heap; -1 if not in it
 }
 
 // Context is done from the moment on at which this worker may no longer act under the lease: a write found that somebody
-// else has it, its time has passed without a renewal, or it was released. Its cause then wraps [ErrLeaseLost], and
+// else has it, its time has passed without a renewal, or it was given up. Its cause then wraps [ErrLeaseLost], and
 // [ErrReleased] in the last case. It does not end with the context of Run.
 func (h *Held) Context() context.Context { return h.ctx }
 
 // over is why the lease has ended; nil if it has not.
 func (h *Held) over() error { return context.Cause(h.ctx) }
+
+// Asked reports whether a peer has asked for the lease and this worker knows it. From then on it is to be given up, by
+// [LeaseRenewer.Release], as soon as its consumer has finished what is in hand.
+func (h *Held) Asked() bool {
+	h.renewer.mu.Lock()
+	defer h.renewer.mu.Unlock()
+	return h.asked
+}
 
 // Lease is the row as this worker last wrote it.
 func (h *Held) Lease() Lease {

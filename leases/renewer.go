@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,8 @@ type renewTable interface {
 	Renew(ctx context.Context, held Lease, me Tenure, r Renewal) (Written, error)
 	Update(ctx context.Context, held Lease, me Tenure, u Update) (Written, error)
 	Evict(ctx context.Context, held Lease, me Tenure) error
+	StartHandoff(ctx context.Context, seen Lease, to string) (Lease, error)
+	CompleteHandoff(ctx context.Context, held Lease, me Tenure) (Lease, error)
 }
 
 // LeaseRenewer keeps the leases that this worker holds and is the only writer of their rows: it renews each every
@@ -43,8 +46,9 @@ type LeaseRenewer struct {
 	nonces *nonces
 	margin time.Duration
 
-	poke  chan struct{} // the schedule has changed
-	fatal chan error    // why the worker must stop
+	poke    chan struct{} // the schedule has changed
+	fatal   chan error    // why the worker must stop
+	leaving atomic.Bool   // Leave was called
 
 	mu      sync.Mutex
 	held    map[string]*Held
@@ -63,6 +67,9 @@ type RenewerOptions struct {
 	Logger *slog.Logger  // nil: silent
 	Hooks  *config.Hooks // nil: none; called: LeaseTaken (of Regain), LeaseRenewed, LeaseLost, LeaseReleased, Retried
 	Lost   func(*Held)   // called after a lease's context has ended, also after a release; must not block
+	// Asked is called once for each lease that a peer has asked for, when one of our own writes has shown it: the lease goes
+	// on until the caller, having let its consumer finish, gives it up by Release. It must not block.
+	Asked func(*Held)
 }
 
 // NewRenewer makes a LeaseRenewer of a complete configuration. It does no I/O.
@@ -91,6 +98,7 @@ func marginOf(failover time.Duration) time.Duration {
 func (r *LeaseRenewer) tenure(nonce string) Tenure {
 	return Tenure{
 		Worker: r.opts.Worker, Nonce: nonce, Failover: r.cfg.FailoverTime, Max: r.cfg.MaxLeasesForWorker, Zone: r.cfg.Zone,
+		Leaving: r.leaving.Load(),
 	}
 }
 
@@ -182,31 +190,6 @@ func (r *LeaseRenewer) Get(key string) (*Held, bool) {
 	return h, ok
 }
 
-// Release gives a lease up, so that others take it at their next look. The caller must have stopped acting under it. Its
-// context ends, with [ErrReleased] as cause, before the row is freed. One conditional write, which is repeated until its
-// outcome is known, ctx is done, or the lease is over anyway. An error wraps [ErrLeaseLost] if there was nothing to give up;
-// otherwise the row may be left to expire.
-func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
-	if err := h.acquire(ctx); err != nil {
-		return err
-	}
-	defer h.releaseSlot()
-	lease, until := r.snapshot(h)
-	if !r.drop(h, ErrReleased) {
-		return h.over()
-	}
-	// Not beyond the lease's end: then peers take it without our help, and a stop must not hang on a table that is down.
-	write, cancel := loop.Timeout(ctx, max(until.Sub(h.clock.Now()), r.margin), "release lease "+h.key)
-	defer cancel()
-	if err := r.table.Evict(write, lease, r.tenure(h.nonce)); err != nil {
-		return err
-	}
-	if f := r.hooks.LeaseReleased; f != nil {
-		f(config.LeaseEvent{Worker: r.opts.Worker, LeaseKey: h.key, Counter: lease.Counter + 1, Token: h.token})
-	}
-	return nil
-}
-
 // ReleaseAll releases every lease that is held, many at once, and returns what went wrong. Leases that were lost meanwhile
 // are no error.
 func (r *LeaseRenewer) ReleaseAll(ctx context.Context) error {
@@ -228,71 +211,6 @@ func (r *LeaseRenewer) ReleaseAll(ctx context.Context) error {
 
 // parallel is how many writes run at once.
 func (r *LeaseRenewer) parallel() int { return cmp.Or(max(r.cfg.MaxLeaseRenewalThreads, 0), 20) }
-
-// Regain takes back at once every lease whose actual owner is this worker's id: those of a process that had the same id and
-// was restarted. Each gets a new tenure. If that process still runs, it finds out at its next write of one of them, and has
-// to stop (see [DuplicateWorkerError]); none of its checkpoints lands from now on.
-//
-// A row with a live hand-off mark that names us as the one who owns until then is left alone: taking it would undo what a peer
-// has asked for. Call it before the first look of a [LeaseTaker]. After an error, call it again; what was regained is held
-// and is returned by the call that regained it. (KCL: LeaseRenewer.initialize)
-func (r *LeaseRenewer) Regain(ctx context.Context) ([]*Held, error) {
-	listing, err := r.table.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("regain leases of %q: %w", r.opts.Worker, err)
-	}
-	var group errgroup.Group
-	group.SetLimit(r.parallel())
-	regained := make([]*Held, len(listing.Leases))
-	errs := make([]error, len(listing.Leases))
-	for i, l := range listing.Leases {
-		if l.ActualOwner() != r.opts.Worker || l.MarkIsLive() {
-			continue
-		}
-		if _, held := r.Get(l.Key); held {
-			continue
-		}
-		group.Go(func() error {
-			regained[i], errs[i] = r.regain(ctx, l)
-			return nil
-		})
-	}
-	_ = group.Wait()
-	regained = slices.DeleteFunc(regained, func(h *Held) bool { return h == nil })
-	return regained, errors.Join(errs...)
-}
-
-// regain takes one row of ours back. The other process may still be renewing it, so it may take more than one try: each
-// starts from the row as it is, and one lands between two of the other's renewals.
-func (r *LeaseRenewer) regain(ctx context.Context, seen Lease) (*Held, error) {
-	claim := r.claim(seen)
-	pause := loop.Backoff{Base: 20 * time.Millisecond, Max: 200 * time.Millisecond}
-	for {
-		h, err := r.take(ctx, r.table, &claim)
-		switch {
-		case err == nil:
-			return h, nil
-		case context.Cause(ctx) != nil:
-			return nil, err
-		case errors.Is(err, ErrLeaseLost):
-			now, found, err := r.table.Get(ctx, seen.Key)
-			if err != nil {
-				return nil, fmt.Errorf("regain: %w", err)
-			}
-			if !found || now.ActualOwner() != r.opts.Worker || now.MarkIsLive() {
-				return nil, nil
-			}
-			claim = r.claim(now)
-		default:
-			if _, ok := errors.AsType[*PermanentError](err); ok {
-				return nil, err
-			}
-		}
-		if err := loop.ClockOf(ctx).Sleep(ctx, pause.Next()); err != nil {
-			return nil, err
-		}
-	}
-}
 
 // snapshot is what a write of the lease starts from.
 func (r *LeaseRenewer) snapshot(h *Held) (lease Lease, until time.Time) {

@@ -363,22 +363,26 @@ func TestRenewer_twoProcessesWithOneID(t *testing.T) {
 	})
 }
 
-func TestRenewer_regainLeavesMarkedRowsAlone(t *testing.T) {
+func TestRenewer_regainHandsOverWhatPeersHaveAskedFor(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 2, func(b *bubble) {
+	inBubble(t, 3, func(b *bubble) {
 		w := b.worker("a", "a")
 		w.take(0)
-		h := w.take(1)
-		// b asks for the second: what StartHandoff writes.
+		w.take(1)
+		b.worker("b", "b").take(2)
+		// b asks for the second; a has asked for the third.
 		b.mark(1, "b", "a")
-		_ = h
+		b.mark(2, "a", "b")
 		again := b.worker("a2", "a").renewing()
 		held, err := again.renewer.Regain(b.ctx)
 		if err != nil || len(held) != 1 || held[0].key != shardKey(0) {
 			t.Errorf("regained %v, %v; want the first only", held, err)
 		}
-		if l := b.row(1); !l.MarkIsLive() || l.ActualOwner() != "a" {
-			t.Errorf("the marked row is %+v", l)
+		if l := b.row(1); !l.InTransit() || l.Owner != "b" {
+			t.Errorf("the row that b has asked for is %+v, want it in transit to b", l)
+		}
+		if l := b.row(2); !l.MarkIsLive() || l.ActualOwner() != "b" {
+			t.Errorf("the row that b was asked for is %+v, want it as it was", l)
 		}
 	})
 }

@@ -196,6 +196,20 @@ func (r *LeaseRenewer) renew(ctx context.Context, h *Held) (wait time.Duration) 
 // settle takes in the outcome of a write of a held lease that was asked for at asked, under the context write. It returns
 // how long to wait before the next try if the write failed, 0 otherwise. The caller holds the slot.
 func (r *LeaseRenewer) settle(write context.Context, h *Held, asked stamp, w Written, err error) (wait time.Duration) {
+	wait = r.account(write, h, asked, w, err)
+	r.mu.Lock()
+	// That write has moved the counter under the mark, so the peer that asked learns by it that we know.
+	learnt := !h.gone && !h.asked && h.lease.MarkIsLive() && h.lease.CheckpointOwner == r.opts.Worker
+	h.asked = h.asked || learnt
+	r.mu.Unlock()
+	if learnt && r.opts.Asked != nil {
+		r.opts.Asked(h)
+	}
+	return wait
+}
+
+// account is settle but for hand-off marks.
+func (r *LeaseRenewer) account(write context.Context, h *Held, asked stamp, w Written, err error) (wait time.Duration) {
 	now := stampOf(h.clock)
 	if r.overdue(h, now) { // a reply after the deadline brings nothing back
 		return 0
@@ -247,7 +261,8 @@ func (r *LeaseRenewer) settle(write context.Context, h *Held, asked stamp, w Wri
 	if known && counts.slept(now) <= r.margin && !counts.mono.Before(h.from.mono) {
 		h.from, h.until = counts, counts.mono.Add(r.cfg.FailoverTime-r.margin)
 	}
-	if h.from == asked {
+	unsaid := r.leaving.Load() && w.Lease.Tenure != nil && !w.Lease.Tenure.Leaving // it was sent before Leave
+	if h.from == asked && !unsaid {
 		h.due = asked.mono.Add(r.cfg.RenewInterval)
 	} else {
 		h.due = now.mono

@@ -39,7 +39,10 @@ type FleetLease struct {
 	Holder int  // index of the live worker that holds it, or that a hand-off under way will give it to; negative if none
 	Fixed  bool // a hand-off is under way: it stays with Holder
 	Unread bool // nobody reads it: free, stale, or its owner looks dead
-	Former int  // index of the live worker that let it go stale, and should not get it again; negative if none
+	// Leaving: its owner reads it and is stopping, and waits to be asked for it. It has no Holder.
+	Leaving bool
+	Java    bool // its owner is a Java worker, which cannot be asked
+	Former  int  // index of the live worker that let it go stale, and should not get it again; negative if none
 	// Near is the index of the live worker that holds a parent of a lease without holder; negative if none. It is the first
 	// to know that the lease is there, when its parent ends.
 	Near int

@@ -21,7 +21,8 @@ type takeTable interface {
 	Take(ctx context.Context, seen Lease, me Tenure) (Written, error)
 }
 
-// LeaseTaker looks at the lease table, asks [Plan], and does what it says. What it takes it gives to a [LeaseRenewer].
+// LeaseTaker looks at the lease table, asks [Plan], and does what it says: it takes, or asks an owner to hand over and waits for
+// that, for many leases at once. What it gets it gives to a [LeaseRenewer].
 //
 // It looks once every LeaseTakerInterval, sooner while the worker starts or after Wake. For each row of another worker a
 // timer stands at the moment at which the row will have stood still for its failover time; then the row is read
@@ -38,9 +39,11 @@ type LeaseTaker struct {
 	wake  chan struct{}
 	first chan struct{} // closed after the first look and its takes
 
-	claims map[string]claim // takes without an answer; of Run's goroutine
+	claims    map[string]claim // takes without an answer; of Run's goroutine
+	followers sync.WaitGroup   // of what was asked for, while Run runs
 
 	mu       sync.Mutex
+	asked    map[string]*asking
 	view     View
 	failures map[string]int // reads and takes failed in a row, by lease key
 	denied   error          // the last *PermanentError of a read or take since the last success of one
@@ -64,7 +67,8 @@ func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, op
 	taker := &LeaseTaker{
 		table: t, renewer: r, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger,
 		wake: make(chan struct{}, 1), first: make(chan struct{}), claims: map[string]claim{}, failures: map[string]int{},
-		view: NewView(opts.Worker, cfg),
+		asked: map[string]*asking{},
+		view:  NewView(opts.Worker, cfg),
 	}
 	if taker.hooks == nil {
 		taker.hooks = &config.Hooks{}
@@ -106,12 +110,16 @@ func (t *LeaseTaker) see(f func(View) View) View {
 }
 
 // Run looks and takes until ctx is done; then it returns nil, after the takes under way have been answered, or at most
-// half a FailoverTime later: a take given up half way could leave a row that nobody serves. What fails for a passing reason
+// half a FailoverTime later: a take given up half way could leave a row that nobody serves. What was asked for and has not
+// come is left to Settle. What fails for a passing reason
 // is tried again for ever, with pauses. If the very first look, or every take that it led to, meets a *[PermanentError], Run
 // ends with it. Call it once.
 func (t *LeaseTaker) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	defer t.giveBack(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer t.followers.Wait()
+	defer cancel(context.Canceled)
 	looking, expiring := clock.NewTimer(0), clock.NewTimer(idle)
 	defer looking.Stop()
 	defer expiring.Stop()
@@ -263,10 +271,13 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		return 0, err
 	}
 	at := clock.Now() // after the answer: nothing that it shows is younger
-	view := t.see(func(v View) View { return v.Look(t.renewer.overlaid(listing.Leases), at) })
+	rows := t.marked(listing.Leases)
+	view := t.see(func(v View) View { return v.Look(t.renewer.overlaid(rows), at) })
+	t.resume(ctx, view)
 	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
 	event.Leases, event.Workers, event.Held, event.Target = len(listing.Leases), moves.Workers, moves.Held, moves.Target
-	moves.Take = append(t.strays(view), moves.Take...)
+	moves.Take = append(t.strays(view), t.unasked(moves.Take)...)
+	moves.Ask = t.unasked(moves.Ask)
 	t.forgetFailures(moves)
 	next = moves.Again
 	if failed := t.execute(ctx, moves); failed && (next == 0 || next > paceOf(t.cfg.FailoverTime).fast) {
@@ -276,6 +287,19 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		next = usual
 	}
 	return next, nil
+}
+
+// Glance looks at the table without acting on what it shows, after Run has returned: see [LeaseTaker.View]. A look that fails
+// changes nothing.
+func (t *LeaseTaker) Glance(ctx context.Context) {
+	list, cancel := loop.Timeout(ctx, t.cfg.LeaseTakerInterval, "list leases")
+	defer cancel()
+	listing, err := t.table.List(list)
+	if err != nil {
+		return
+	}
+	at := loop.ClockOf(ctx).Now()
+	t.see(func(v View) View { return v.Look(t.renewer.overlaid(listing.Leases), at) })
 }
 
 // interval is the usual time between two looks, a little less at random so that a fleet does not look in step. If the fleet
@@ -318,7 +342,7 @@ func (t *LeaseTaker) giveBack(ctx context.Context) {
 		group.Go(func() error {
 			row, found, err := t.table.Get(ctx, key)
 			if err == nil && found && c.me.ours(row) {
-				err = t.renewer.table.Evict(ctx, row, c.me)
+				_, err = t.renewer.giveUp(ctx, row, c.me)
 			}
 			if err != nil && !errors.Is(err, ErrLeaseLost) {
 				t.retried("give back lease", key, 1, 0, err)
@@ -338,7 +362,7 @@ func (t *LeaseTaker) expire(ctx context.Context) time.Duration {
 	view := t.see(func(v View) View { return v.Own(t.renewer.own(), at) })
 	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
 	stale := Moves{}
-	for _, l := range moves.Take {
+	for _, l := range t.unasked(moves.Take) {
 		if l.Owner != "" {
 			stale.Take = append(stale.Take, l)
 		}
@@ -401,28 +425,6 @@ func (t *LeaseTaker) take(ctx context.Context, c claim) (claim, bool) {
 		c.seen = now
 	}
 	return t.finish(ctx, c)
-}
-
-// ask gets a live owner's lease. As long as owners cannot be asked to hand over, it takes the lease by its counter, after
-// reading it once more: the owner that was to give something must still have it, in the same tenure.
-func (t *LeaseTaker) ask(ctx context.Context, c claim) (claim, bool) {
-	if c.first == nil {
-		now, ok := t.read(ctx, c.seen)
-		if !ok || now.Owner != c.seen.Owner || now.CheckpointOwner != c.seen.CheckpointOwner || !sameTenure(now, c.seen) {
-			return claim{}, false
-		}
-		c.seen = now
-	}
-	return t.finish(ctx, c)
-}
-
-// sameTenure reports whether the owner has kept the row between two readings. A Java worker's row does not say; its owner is
-// the same, and that must do.
-func sameTenure(a, b Lease) bool {
-	if !a.TenureSpeaks() || !b.TenureSpeaks() {
-		return a.TenureSpeaks() == b.TenureSpeaks()
-	}
-	return a.Tenure.Nonce == b.Tenure.Nonce
 }
 
 // read reads one row consistently and notes what it shows.

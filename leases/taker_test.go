@@ -51,10 +51,11 @@ func TestTaker_fleetsBalanceQuicklyAndThenStandStill(t *testing.T) {
 			if n := d.count("taken"); n != leases/4 {
 				t.Errorf("%d leases: the fourth took %d leases to get %d", leases, n, leases/4)
 			}
-			// The victims know within a renewal interval.
-			b.pass(b.cfg.RenewInterval + second)
 			held := 0
 			for _, w := range append(workers, d) {
+				if n := w.count("lost"); n != 0 {
+					t.Errorf("%d leases: %s lost %d leases, want them to be handed over", leases, w.id, n)
+				}
 				held += len(w.renewer.Held())
 			}
 			if held != leases {

@@ -107,6 +107,8 @@ type View struct {
 	grew    time.Time // when a look last showed more than a few workers that the one before had not
 	live    []string  // of the last whole look, sorted
 	settled bool      // starters have stopped appearing, once
+
+	leaving map[string]time.Time // when a look first showed that a worker is stopping
 }
 
 // NewView is the view of a worker that has seen nothing.
@@ -312,6 +314,14 @@ func (v View) lookAround() View {
 		v.grew = v.now
 	}
 	v.live = live
+	leaving := map[string]time.Time{}
+	for w := range v.saysLeaving() {
+		leaving[w] = v.now
+		if since, ok := v.leaving[w]; ok {
+			leaving[w] = since
+		}
+	}
+	v.leaving = leaving
 	quiet, since := v.now.Sub(v.grew), v.now.Sub(v.started)
 	v.settled = v.settled || holds && (quiet >= 2*v.failover/5 || since >= v.failover)
 	return v

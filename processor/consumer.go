@@ -62,6 +62,7 @@ type ShardConsumer struct {
 	mu        sync.Mutex
 	status    Status
 	stop      bool                    // a stop was requested
+	stopSoon  bool                    // a stop was requested for the end of a batch
 	stopFetch context.CancelCauseFunc // nil before Run
 
 	// What follows belongs to the goroutine of Run.
@@ -122,6 +123,22 @@ func (c *ShardConsumer) RequestShutdown() {
 		stopFetch(errStopRequested)
 	}
 }
+
+// RequestShutdownAfterBatch is RequestShutdown once the batch in hand has been handled, or the next one if there is none: right
+// after a batch, the fewest records are waiting. It returns false, and has no effect, if no records are being read: then there is no
+// batch to wait for. Whoever cannot wait for a batch calls RequestShutdown after a while.
+func (c *ShardConsumer) RequestShutdownAfterBatch() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.status.State != Processing {
+		return false
+	}
+	c.stopSoon = true
+	return true
+}
+
+// IsReading reports whether the processor is initialised and the consumer hands it records.
+func (c *ShardConsumer) IsReading() bool { return c.Status().State == Processing }
 
 // Wake makes a consumer that waits for its shard's parents ask at once whether they have ended.
 func (c *ShardConsumer) Wake() {

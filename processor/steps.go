@@ -99,6 +99,12 @@ func (c *ShardConsumer) process() event {
 		c.end, e = *b.End, lastBatchDone
 	}
 	c.release()
+	c.mu.Lock()
+	soon := c.stopSoon
+	c.mu.Unlock()
+	if soon {
+		c.RequestShutdown()
+	}
 	return e
 }
 

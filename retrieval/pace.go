@@ -16,6 +16,9 @@ type pace struct {
 	idle, most time.Duration
 	silence    time.Duration // pause after the last empty read
 	careful    int           // reads to come that keep to idle, because the service has refused one
+	// opening: nothing was read yet. The owner before us may have read everything a moment ago and handed the shard over; then
+	// the first read comes before the next record, and a whole pause after it would be the longest part of the hand-off.
+	opening bool
 }
 
 const (
@@ -26,7 +29,8 @@ const (
 // after takes the result of a read that succeeded: how many records came, whether there were as many as one read may give,
 // and how many milliseconds the shard is behind.
 func (p *pace) after(records int, full bool, behind int64) time.Duration {
-	careful := p.careful > 0
+	careful, opening := p.careful > 0, p.opening
+	p.opening = false
 	if careful {
 		p.careful--
 	}
@@ -36,6 +40,9 @@ func (p *pace) after(records int, full bool, behind int64) time.Duration {
 			return 0
 		}
 		return spread(p.idle)
+	}
+	if opening && !careful {
+		return spread(p.idle / 4)
 	}
 	p.silence = min(max(p.silence*3/2, p.idle), max(p.most, p.idle))
 	return spread(p.silence)

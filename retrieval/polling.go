@@ -82,7 +82,7 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 		start:   start,
 		clock:   loop.ClockOf(ctx),
 		place:   place{from: start.From, at: start.StartAt},
-		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime},
+		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime, opening: true},
 		want:    mostBytes,
 		// One batch more is in the reader's hand while the channel is full.
 		batches: make(chan processor.Batch, max(p.cfg.MaxPendingBatches-1, 0)),

@@ -24,6 +24,7 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  []reading
 		refused bool
+		opening bool
 		last    reading
 		want    time.Duration // lower bound; the upper one is an eighth more
 	}{
@@ -34,13 +35,16 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 		"far behind in a gap":    {last: reading{0, false, 5000}, want: idle},
 		"refused before":         {refused: true, last: reading{10_000, true, 5000}, want: idle},
 		"first empty":            {last: reading{}, want: idle},
+		"just opened, empty":     {opening: true, last: reading{}, want: idle / 4},
+		"opened, second empty":   {opening: true, before: make([]reading, 1), last: reading{}, want: idle},
+		"just opened, a record":  {opening: true, last: reading{1, false, 0}, want: idle},
 		"second empty":           {before: make([]reading, 1), last: reading{}, want: 300 * time.Millisecond},
 		"third empty":            {before: make([]reading, 2), last: reading{}, want: 450 * time.Millisecond},
 		"many empty":             {before: make([]reading, 50), last: reading{}, want: most},
 		"a record after silence": {before: make([]reading, 50), last: reading{1, false, 0}, want: idle},
 		"silence after a record": {before: append(make([]reading, 50), reading{1, false, 0}), last: reading{}, want: idle},
 	} {
-		p := pace{idle: idle, most: most}
+		p := pace{idle: idle, most: most, opening: c.opening}
 		if c.refused {
 			p.refused()
 		}

@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,20 @@ type Audit struct {
 	faults     []string
 	last       time.Time
 	firstOf    map[string]time.Time // first delivery by lease key and worker
+	latest     map[string]delivery  // last delivery of each lease
+	moves      []Move
+}
+
+// Move is a lease that went from one worker to another, as its records show it.
+type Move struct {
+	Lease, From, To string
+	At              time.Time     // of the first delivery to the new owner
+	Gap             time.Duration // since the last delivery to the old one
+}
+
+type delivery struct {
+	worker string
+	at     time.Time
 }
 
 // tenure is one owner's time with one lease.
@@ -43,6 +58,7 @@ func newAudit() *Audit {
 	return &Audit{
 		killed: map[string]bool{}, seen: map[record]bool{}, newest: map[string]int{}, tenures: map[tenure]map[string]int{},
 		tokens: map[string]int64{}, owner: map[string]tenure{}, firstOf: map[string]time.Time{},
+		latest: map[string]delivery{},
 	}
 }
 
@@ -81,6 +97,29 @@ func (a *Audit) Token(lease string) int64 {
 	return a.tokens[lease]
 }
 
+// Moves are the leases that went from one worker to another, in order. The gaps mean something where every shard is given
+// records all the time.
+func (a *Audit) Moves() []Move {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.moves)
+}
+
+// Gaps sorts the gaps of moves and describes them.
+func Gaps(moves []Move) (sorted []time.Duration, text string) {
+	for _, m := range moves {
+		sorted = append(sorted, m.Gap)
+	}
+	slices.Sort(sorted)
+	if len(sorted) == 0 {
+		return nil, "no moves"
+	}
+	at := func(q float64) time.Duration {
+		return sorted[int(q*float64(len(sorted)-1))].Round(time.Millisecond)
+	}
+	return sorted, fmt.Sprintf("%d moves; gap p50 %v, p90 %v, p99 %v, max %v", len(sorted), at(0.5), at(0.9), at(0.99), at(1))
+}
+
 // Overlaps is how many batches a worker was given under a token after a larger one had been seen for that lease: the owner
 // that was replaced, and had not noticed yet, went on beside the new one.
 func (a *Audit) Overlaps() int {
@@ -104,6 +143,10 @@ func (a *Audit) deliver(worker string, in processor.ProcessRecordsInput) {
 	} else if t.token < a.tokens[t.lease] {
 		a.overlaps++
 	}
+	if before := a.latest[t.lease]; before.worker != "" && before.worker != worker {
+		a.moves = append(a.moves, Move{Lease: t.lease, From: before.worker, To: worker, At: now, Gap: now.Sub(before.at)})
+	}
+	a.latest[t.lease] = delivery{worker, now}
 	if a.tenures[t] == nil {
 		a.tenures[t] = map[string]int{}
 	}

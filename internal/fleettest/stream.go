@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -116,6 +117,47 @@ func (f *Fleet) PutEverywhere() {
 		}
 		f.next[key]++
 	}
+}
+
+// PutEach puts one record into each of the given shards, by one request.
+func (f *Fleet) PutEach(shards []kinesistypes.Shard) {
+	f.T.Helper()
+	stream := Stream
+	for part := range slices.Chunk(shards, 500) {
+		batch := make([]kinesistypes.PutRecordsRequestEntry, 0, len(part))
+		for _, s := range part {
+			key := "of " + *s.ShardId
+			batch = append(batch, kinesistypes.PutRecordsRequestEntry{
+				PartitionKey: &key, ExplicitHashKey: s.HashKeyRange.StartingHashKey, Data: fmt.Appendf(nil, "%s:%d", key, f.next[key]),
+			})
+			f.next[key]++
+		}
+		out, err := f.Kinesis.PutRecords(f.T.Context(), &kinesis.PutRecordsInput{StreamName: &stream, Records: batch})
+		if err != nil || *out.FailedRecordCount != 0 {
+			f.T.Fatalf("put records: %v, %v", out, err)
+		}
+	}
+}
+
+// Load puts one record into each open shard every so often, until the function that it returns is called. The shards must stay
+// as they are.
+func (f *Fleet) Load(every time.Duration) (stop func()) {
+	shards := f.OpenShards()
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-ticker.C:
+				f.PutEach(shards)
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
 }
 
 // Reshard splits or merges open shards at random, or changes the number of shards, but keeps between low and high of them.
