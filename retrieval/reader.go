@@ -160,8 +160,8 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	full := len(page) >= int(limit) || data >= fewBytes
 
 	r.iterator = out.NextShardIterator
-	n := len(page)
 	page = r.place.advance(page)
+	n := len(page) // what the checkpoint covers is nothing new: see pace.opening
 	if err := r.deliver(ctx, page, behind, bytes); err != nil {
 		return 0, false, err
 	}
