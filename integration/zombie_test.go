@@ -30,13 +30,15 @@ import (
 const envWorker = "SHARDLEASE_INTEGRATION_WORKER"
 
 func TestMain(m *testing.M) {
-	if v := os.Getenv(envWorker); v != "" {
-		id, url, _ := strings.Cut(v, " ")
-		if err := beWorker(id, url); err != nil {
-			fmt.Println("failed", err)
-			os.Exit(1)
+	for env, be := range map[string]func(id, url string) error{envWorker: beWorker, envRolling: beRolling} {
+		if v := os.Getenv(env); v != "" {
+			id, url, _ := strings.Cut(v, " ")
+			if err := be(id, url); err != nil {
+				fmt.Println("failed", err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(m.Run())
 }
@@ -91,14 +93,17 @@ type process struct {
 	grown chan struct{}
 }
 
-func startProcess(t *testing.T, id, url string) *process {
+func startProcess(t *testing.T, id, url string) *process { return startAs(t, envWorker, id, url) }
+
+// startAs starts this test binary as the worker that the variable env makes it.
+func startAs(t *testing.T, env, id, url string) *process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.CommandContext(t.Context(), self), grown: make(chan struct{}, 1)}
-	p.cmd.Env = append(os.Environ(), envWorker+"="+id+" "+url)
+	p.cmd.Env = append(os.Environ(), env+"="+id+" "+url)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +147,12 @@ func (p *process) seen(word string) []string {
 // wait returns the lines that begin with word once there are n of them.
 func (p *process) wait(t *testing.T, word string, n int) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	return p.waitFor(t, word, n, 20*time.Second)
+}
+
+func (p *process) waitFor(t *testing.T, word string, n int, limit time.Duration) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for {
 		if found := p.seen(word); len(found) >= n {
@@ -151,7 +161,7 @@ func (p *process) wait(t *testing.T, word string, n int) []string {
 		select {
 		case <-p.grown:
 		case <-ctx.Done():
-			t.Fatalf("process %v printed %d lines %q in 20s, want %d; all: %q", p.cmd.Args, len(p.seen(word)), word, n, p.lines)
+			t.Fatalf("process %v printed %d lines %q in %v, want %d; all: %q", p.cmd.Args, len(p.seen(word)), word, limit, n, p.lines)
 		}
 	}
 }
