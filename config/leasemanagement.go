@@ -32,7 +32,7 @@ type LeaseManagementConfig struct {
 	ReadBudget int
 
 	// MaxLeasesToStealAtOneTime bounds how many leases of living owners this worker moves to itself in one look.
-	// Default 0: what the plan says; never negative. (KCL: maxLeasesToStealAtOneTime, 1)
+	// Default 0: what the plan says, of Java owners, which cannot be asked to hand over, one; never negative. (KCL: maxLeasesToStealAtOneTime, 1)
 	MaxLeasesToStealAtOneTime int
 
 	// AssignmentStrategy names the built-in rule of who should hold how many leases: "LeaseCount" gives every worker the
@@ -49,8 +49,10 @@ type LeaseManagementConfig struct {
 	// Not in effect yet, like ShardSyncInterval. (KCL: leasesRecoveryAuditorInconsistencyConfidenceThreshold)
 	ShardSyncConfidence int
 
-	// GracefulHandoffTimeout is how long an owner that was asked for a lease may take to finish its batch and hand it over.
-	// Default 30s; 100ms to 1h. Not in effect yet: leases of living owners are taken, not asked for.
+	// GracefulHandoffTimeout is how long an owner that was asked for a lease may take, from the moment of asking, to finish its
+	// batch and hand it over. Shortly before, its processor's context is cancelled; then the lease is taken, and what the owner
+	// had not checkpointed comes again. Owners learn that they are asked at their next renewal, so below 2 × RenewInterval many
+	// leases are taken instead. Default 30s; 100ms to 1h.
 	// (KCL: gracefulLeaseHandoffTimeoutMillis)
 	GracefulHandoffTimeout time.Duration
 

@@ -32,7 +32,9 @@ func (t *Table) Take(ctx context.Context, seen Lease, me Tenure) (Written, error
 			e.set(attrOwner, str(me.Worker))
 			e.remove(attrHandoffTo)
 			e.remove(attrCheckpointOwner)
-			if seen.Owner != "" && seen.Owner != me.Worker || seen.CheckpointOwner == me.Worker {
+			// The one who asked is leaseOwner already, and has not owned it yet.
+			owner := seen.ActualOwner()
+			if owner != "" && owner != me.Worker || seen.Owner != "" && seen.Owner != me.Worker || seen.CheckpointOwner == me.Worker {
 				e.set(attrSwitches, number(seen.OwnerSwitches+1))
 			}
 			if seen.StartAtMillis != 0 {

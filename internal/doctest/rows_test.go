@@ -149,6 +149,23 @@ func TestExampleRows_areWhatWorkersWrite(t *testing.T) {
 		f.Start("worker-c")
 		time.Sleep(30 * time.Second)
 		take("taken over", 4)
+
+		f.Start("worker-d")
+		marked := func(attribute string, with bool) (shard int) {
+			for {
+				for key, row := range f.Rows() {
+					if row["handoffTo"] != nil && (row[attribute] != nil) == with {
+						if _, err := fmt.Sscanf(key, "shardId-%d", &shard); err != nil {
+							t.Fatal(err)
+						}
+						return shard
+					}
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+		take("asked for", marked("checkpointOwner", true))
+		take("in transit", marked("checkpointOwner", false))
 	})
 
 	text := document(t, lifecycle)
