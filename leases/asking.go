@@ -52,9 +52,10 @@ func (t *LeaseTaker) ask(ctx context.Context, c claim) (claim, bool) {
 	if c.first != nil { // a take under way
 		return t.finish(ctx, c)
 	}
-	if !c.seen.TenureSpeaks() {
+	// A checkpointOwner that is no live mark cannot be asked past: only a take removes it.
+	if !c.seen.TenureSpeaks() || c.seen.CheckpointOwner != "" && !c.seen.MarkIsLive() {
 		now, ok := t.read(ctx, c.seen)
-		if !ok || now.Owner != c.seen.Owner || now.CheckpointOwner != c.seen.CheckpointOwner || now.TenureSpeaks() {
+		if !ok || now.Owner != c.seen.Owner || now.CheckpointOwner != c.seen.CheckpointOwner || now.TenureSpeaks() != c.seen.TenureSpeaks() {
 			return claim{}, false
 		}
 		c.seen = now

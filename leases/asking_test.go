@@ -226,3 +226,47 @@ func TestAsk_survivesRepliesThatAreLost(t *testing.T) {
 		})
 	}
 }
+
+// A Java worker knows nothing of marks: it neither hands over nor removes one that an earlier hand-off has left behind.
+func TestAsk_takesFromAJavaOwnerByTheCounter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 4, func(b *bubble) {
+		java := dynamodb.NewFromConfig(b.server.ClientConfig("java"))
+		write := func(i int, update string, values item) {
+			_, err := java.UpdateItem(b.ctx, &dynamodb.UpdateItemInput{
+				TableName: &b.cfg.TableName, Key: item{attrKey: str(shardKey(i))},
+				UpdateExpression: &update, ConditionExpression: aws.String("attribute_not_exists(tenure)"), ExpressionAttributeValues: values,
+			})
+			if err != nil && kindOf(err) != conditionFailed {
+				t.Error(err)
+			}
+		}
+		for i := range 4 {
+			write(i, "SET leaseOwner = :j, checkpointOwner = :old, handoffTo = :j ADD leaseCounter :one", item{":j": str("java"), ":old": str("gone"), ":one": number(1)})
+		}
+		ctx, stop := context.WithCancel(b.ctx)
+		ended := make(chan struct{})
+		go func() { // renews what it still owns
+			defer close(ended)
+			for ctx.Err() == nil {
+				for i := range 4 {
+					write(i, "ADD leaseCounter :one", item{":one": number(1)})
+				}
+				b.pass(3 * second)
+			}
+		}()
+		w := b.worker("a", "a").start()
+		b.within(30*second, "half of them", func() bool { return len(w.renewer.Held()) == 2 })
+		b.pass(20 * second)
+		if n := len(w.renewer.Held()); n != 2 {
+			t.Errorf("holds %d, want 2", n)
+		}
+		for _, h := range w.renewer.Held() {
+			if l := h.Lease(); l.CheckpointOwner != "" || l.HandoffTo != "" {
+				t.Errorf("lease %s bears the mark still: %q, %q", l.Key, l.CheckpointOwner, l.HandoffTo)
+			}
+		}
+		stop()
+		<-ended
+	})
+}

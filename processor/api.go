@@ -21,7 +21,8 @@ type RecordProcessor interface {
 	LeaseLost(ctx context.Context, in LeaseLostInput)
 	// ShardEnded comes after the last record was handled. It must checkpoint, else it is called again.
 	ShardEnded(ctx context.Context, in ShardEndedInput) error
-	// ShutdownRequested comes when this worker stops: checkpoint now. It is not repeated.
+	// ShutdownRequested comes when this worker gives the lease up, because it stops or because another worker should have the
+	// shard: checkpoint now, and nothing comes twice. It is not repeated.
 	ShutdownRequested(ctx context.Context, in ShutdownRequestedInput) error
 }
 

@@ -51,8 +51,9 @@
 //
 // # Contexts
 //
-// The context of a method is done when the lease is lost (cause: checkpoint.ErrLeaseLost, with the reason), or when
-// ShutdownGrace is over. It is not done when a stop is requested: the batch in hand may be finished. LeaseLost is the
+// The context of a method is done when the lease is lost (cause: checkpoint.ErrLeaseLost, with the reason), when
+// ShutdownGrace is over, or, of a shard that another worker has asked for, shortly before GracefulHandoffTimeout is. It is not
+// done when a stop is requested or a lease asked for: the batch in hand may be finished. LeaseLost is the
 // exception: what the others had is done by then, so it gets a live context with 5 s to go.
 //
 // A method should return soon after its context is done. Until it does nothing else is called, and the shard's other owner
