@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,7 @@ func gapless(t *testing.T, f *fleettest.Fleet, moves []fleettest.Move) {
 func TestHandoff_aRollingRestartLeavesNoGapAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{8, 24} {
-		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+		t.Run(strconv.Itoa(shards), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := fleettest.New(t, shards)
@@ -185,6 +186,7 @@ func (e each) LeaseLost(context.Context, processor.LeaseLostInput) {}
 func (e each) ShardEnded(ctx context.Context, in processor.ShardEndedInput) error {
 	return in.Checkpointer.Checkpoint(ctx)
 }
+
 func (e each) ShutdownRequested(ctx context.Context, in processor.ShutdownRequestedInput) error {
 	return in.Checkpointer.Checkpoint(ctx)
 }

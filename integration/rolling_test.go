@@ -86,7 +86,7 @@ func (p *process) told(t *testing.T, worker string) (all []told) {
 			t.Fatalf("worker %s printed %q", worker, line)
 		}
 		b := told{at: time.Duration(at), worker: worker, shard: f[1], token: token}
-		for _, n := range strings.Split(f[3], ",") {
+		for n := range strings.SplitSeq(f[3], ",") {
 			i, err := strconv.Atoi(n)
 			if err != nil {
 				t.Fatalf("worker %s printed %q", worker, line)

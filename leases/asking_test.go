@@ -94,15 +94,18 @@ func TestAsk_resolvesWhateverBecomesOfTheTwo(t *testing.T) {
 	limit := func(b *bubble) time.Duration { return b.cfg.FailoverTime * 3 / 2 }
 	for name, c := range map[string]func(t *testing.T, b *bubble, a, asker *testWorker, row int){
 		"the owner is gone": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			a.stop()
 			b.within(limit(b), "taken", func() bool { return asker.holds(row) })
 		},
 		"the asker is gone": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			asker.stop()
 			b.within(b.cfg.RenewInterval+second, "handed over", func() bool { return !a.holds(row) })
 			b.within(limit(b), "taken back", func() bool { return a.holds(row) })
 		},
 		"both are gone": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			third := b.worker("c", "c").start()
 			b.pass(100 * time.Millisecond)
 			a.stop()
@@ -110,6 +113,7 @@ func TestAsk_resolvesWhateverBecomesOfTheTwo(t *testing.T) {
 			b.within(limit(b), "taken", func() bool { return third.holds(row) })
 		},
 		"the asker comes back with the same id": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			asker.stop()
 			again := b.worker("b2", "b").start()
 			b.within(b.cfg.RenewInterval+2*second, "handed over", func() bool { return again.holds(row) })
@@ -118,6 +122,7 @@ func TestAsk_resolvesWhateverBecomesOfTheTwo(t *testing.T) {
 			}
 		},
 		"the owner comes back with the same id": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			a.stop()
 			again := b.worker("a2", "a").renewing()
 			if _, err := again.renewer.Regain(b.ctx); err != nil {
@@ -127,6 +132,7 @@ func TestAsk_resolvesWhateverBecomesOfTheTwo(t *testing.T) {
 		},
 		// A Java worker that has the owner's id knows nothing of the mark, which its write ends.
 		"Java goes on in the owner's name": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			a.stop()
 			_, err := dynamodb.NewFromConfig(b.server.ClientConfig("java")).UpdateItem(b.ctx, &dynamodb.UpdateItemInput{
 				TableName: &b.cfg.TableName, Key: item{attrKey: str(shardKey(row))},
@@ -144,6 +150,7 @@ func TestAsk_resolvesWhateverBecomesOfTheTwo(t *testing.T) {
 			}
 		},
 		"the lease is taken by another": func(t *testing.T, b *bubble, a, asker *testWorker, row int) {
+			t.Helper()
 			third := b.worker("c", "c").renewing()
 			third.take(row)
 			b.within(b.cfg.RenewInterval+second, "the owner knows", func() bool { return a.count("lost") == 1 })
