@@ -25,7 +25,7 @@ func (s *HierarchicalShardSyncer) Pin(l leases.Lease, rows func() (have []leases
 			return t.UnixMilli()
 		}
 		s.log.Warn("a lease that another library made is to start AT_TIMESTAMP, which its row does not tell and InitialPosition does not either; the shard starts at TRIM_HORIZON",
-			"lease", l.Key, "initialPosition", positionText(s.opts.From))
+			"lease", l.Key, "initial_position", positionText(s.opts.From))
 	case checkpoint.Latest:
 		return s.pinOfLatest(rows)
 	}
@@ -94,7 +94,7 @@ func (s *HierarchicalShardSyncer) warnOfOtherPosition(have []leases.Lease) {
 		return
 	}
 	s.log.Warn("InitialPosition has no effect: the leases were begun at another one and keep their places; to start anew, stop the workers and delete the rows, or choose another ApplicationName",
-		"stream", s.opts.Stream, "initialPosition", positionText(s.opts.From), "begun", began)
+		"stream", s.opts.Stream, "initial_position", positionText(s.opts.From), "begun", began)
 }
 
 // otherPosition describes the position at which the leases were begun if that is another one than from, "" if it is not, or

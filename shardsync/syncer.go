@@ -214,7 +214,7 @@ func (s *HierarchicalShardSyncer) explained(err error) error {
 	doing := fmt.Sprintf("find the leases' places in stream %q", s.opts.Stream)
 	if c, ok := s.detector.(checker); ok {
 		if t, known := c.Created(); known {
-			doing += fmt.Sprintf(", created at %s", timeText(t))
+			doing += ", created at " + timeText(t)
 		}
 	}
 	return &PermanentError{Doing: doing, Advice: HistoryAdvice, Err: err}
