@@ -44,10 +44,10 @@ var reshardSeeds = flag.Int("reshard-seeds", 2, "random histories of TestFleet_s
 var reshardSeed = flag.Uint64("reshard-seed", 0, "first seed of TestFleet_survivesTwoHoursOfReshardsAndKills; 0 draws one")
 
 func TestFleet_survivesTwoHoursOfReshardsAndKills(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("two hours of virtual time; go test without -short runs them")
 	}
-	t.Parallel()
 	first := *reshardSeed
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
