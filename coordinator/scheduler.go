@@ -125,6 +125,9 @@ func (s *Scheduler) run(ctx context.Context) error {
 		s.apply(evStop)
 	case <-s.stop:
 		s.apply(evStop)
+	case err := <-shards.fatal:
+		note(err)
+		s.apply(evFailed)
 	case err := <-seeking:
 		note(err)
 		seeking = nil
