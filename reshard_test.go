@@ -104,12 +104,7 @@ func twoHours(t *testing.T, seed uint64) {
 	time.Sleep(3 * time.Minute)
 	rows, open := len(f.Rows()), len(f.Open())
 	audits.Store(int64(time.Since(began)/(120*time.Second)) + int64(kills) + 3)
-	listed := int64(0)
-	for key, c := range f.Server.Counts() {
-		if key.Operation == "ListShards" && key.Client != "test" {
-			listed += c.Requests
-		}
-	}
+	listed := listings(f)
 	duplicates := f.Check()
 	t.Logf("seed %d: reshards 200 kills %d produced %d duplicates %d; rows %d open %d created %d deleted %d; ListShards %d, audits at most %d, syncs %d, retries %d; last lag %v",
 		seed, kills, f.Produced(), duplicates, rows, open, created.Load(), deleted.Load(), listed, audits.Load(), syncs.Load(), retries.Load(), lag)
