@@ -15,7 +15,7 @@ type demoCmd struct {
 	Workers int     `default:"3" placeholder:"N" help:"Processes at the start, 2 to 20; one more joins. Default: ${default}."`
 	Shards  int     `default:"4" placeholder:"N" help:"Shards at the start, 1 to 100. Default: ${default}."`
 	Records int     `default:"100000" placeholder:"N" help:"Records to produce, 1000 to 10000000. Default: ${default}."`
-	Reshard int     `default:"0" placeholder:"N" help:"Random reshards during the run (split, merge, UpdateShardCount), 0 to 50; 0 is one split and one merge. Default: ${default}."`
+	Reshard int     `default:"0" placeholder:"N" help:"Random reshards during the run (split, merge, UpdateShardCount of up to 16 shards), 0 to 50; 0 is one split and one merge. Default: ${default}."`
 	Seed    *uint64 `placeholder:"N" help:"Makes the same choices again: keys, times, which shards split and merge, whom it hits. Default: a new one."`
 }
 
