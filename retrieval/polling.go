@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
 )
@@ -53,6 +54,9 @@ type Start struct {
 	StreamARN string // sent with every request if not empty; needed for a stream of another account
 	ShardID   string
 	LeaseKey  string // for hooks
+	// HashKeyRange tells, of a shard that the service knows no longer, which others followed it. Without it only a listed
+	// child does.
+	HashKeyRange hashkey.Range
 	// From is the stored checkpoint: the first record delivered is the first one after it. TRIM_HORIZON, LATEST and
 	// AT_TIMESTAMP are places before the first record.
 	From checkpoint.ExtendedSequenceNumber

@@ -1,6 +1,7 @@
 package shardsync
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -142,6 +143,21 @@ func otherPosition(have []leases.Lease, from config.InitialPosition) string {
 		return "TRIM_HORIZON, or by another library, which does not write it down"
 	}
 	return ""
+}
+
+// future returns an error if AT_TIMESTAMP names a time that has not come yet by the service's own clock, which refuses to
+// read from there: rows that start there could not be read, and would keep that time when the configuration is corrected.
+func (s *HierarchicalShardSyncer) future() error {
+	at, is := s.opts.From.Timestamp()
+	now, known := s.detector.ServiceTime()
+	if !is || !known || !at.After(now.Add(time.Minute)) {
+		return nil
+	}
+	return &PermanentError{
+		Doing:  "start at InitialPosition",
+		Advice: "choose a time in the past, or LATEST",
+		Err:    fmt.Errorf("it is %s, and the service's clock shows %s", timeText(at), timeText(now)),
+	}
 }
 
 func positionText(from config.InitialPosition) string {

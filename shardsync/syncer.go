@@ -194,6 +194,9 @@ func (s *HierarchicalShardSyncer) decideNow(ctx context.Context, have []leases.L
 			return err
 		}
 		ev.Shards = len(d.shards)
+		if err := s.future(); err != nil {
+			return err
+		}
 		d.missing, err = firstLeases(d.shards, s.opts.From)
 	} else {
 		if d.shards, err = s.allShards(ctx); err != nil {
