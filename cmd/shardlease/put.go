@@ -12,7 +12,7 @@ import (
 )
 
 type putCmd struct {
-	Stream   string `required:"" placeholder:"NAME" help:"Stream to put into."`
+	Stream   string  `required:"" placeholder:"NAME" help:"Stream to put into."`
 	KeyField *string `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
 	cloud.KinesisFlags
 	File string `arg:"" optional:"" help:"File to read, one record a line; - or nothing: standard input."`
