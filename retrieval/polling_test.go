@@ -361,6 +361,7 @@ func TestPolling_waitsForTheChildrenOfAClosedShard(t *testing.T) {
 }
 
 func TestPolling_endsAShardThatLeftTheStream(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		splits []string // one a day
 		known  bool     // the lease knows its hash keys
