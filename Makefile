@@ -61,6 +61,10 @@ conformance: ## our two seams against dynalite and kinesis-local
 reshard: ## ten random histories of 200 reshards with kills, two hours each, in virtual time
 	go test -count=1 -timeout 30m -run TestFleet_survivesTwoHours -v . -reshard-seeds 10 -reshard-seed $(SEED)
 
+.PHONY: storm
+storm: ## half of 10,000 shards split at once, in virtual time (minutes of real time)
+	go test -count=1 -timeout 30m -run TestFleet_takesASplitStorm -v . -storm-shards 10000
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k
@@ -74,4 +78,4 @@ ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci flights-200k reshard ## CI and all that takes longer
+full: ci flights-200k reshard storm ## CI and all that takes longer

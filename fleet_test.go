@@ -1,17 +1,24 @@
 package shardlease_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
 )
 
 func TestFleet_readsASmallStreamWithinASecondOfItsFirstStart(t *testing.T) {
@@ -184,4 +191,98 @@ func TestFleet_missesNothingAfterItsFirstStartAtLatest(t *testing.T) {
 		f.WaitDelivered(time.Minute)
 		f.Check()
 	})
+}
+
+// mute is a processor that never checkpoints and reports nothing: what it was given has to come again, to somebody else.
+type mute struct{ processor.Base }
+
+func (mute) ProcessRecords(context.Context, processor.ProcessRecordsInput) error { return nil }
+
+func (mute) ShardEnded(ctx context.Context, _ processor.ShardEndedInput) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestFleet_missesNothingAtLatestOverASplitAMergeAndAStealBeforeTheFirstCheckpoint(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ watched, alone bool }{
+		"resharded while workers live":       {watched: true},
+		"resharded when all are dead":        {alone: true},
+		"resharded before and after the end": {watched: true, alone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { latestOverReshards(t, c.watched, c.alone) })
+		})
+	}
+}
+
+// latestOverReshards reshards while workers that never checkpoint live, when all of them are dead, or both times. What
+// counts is what the workers after them are given.
+func latestOverReshards(t *testing.T, watched, alone bool) {
+	t.Helper()
+	f := fleettest.New(t, 4)
+	stolen := map[string]string{}
+	var mu sync.Mutex
+	atLatest := func(c *config.Config) { c.InitialPosition = config.Latest() }
+	thieving := func(c *config.Config) {
+		c.Hooks = &config.Hooks{LeaseTaken: func(e config.LeaseEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			stolen[e.LeaseKey] = e.From
+		}}
+	}
+	silent := func(processor.Shard) processor.RecordProcessor { return mute{} }
+	splitAndMerge := func() {
+		open := f.OpenShards()
+		slices.SortFunc(open, func(a, b types.Shard) int {
+			return cmp.Or(cmp.Compare(len(*a.HashKeyRange.StartingHashKey), len(*b.HashKeyRange.StartingHashKey)), cmp.Compare(*a.HashKeyRange.StartingHashKey, *b.HashKeyRange.StartingHashKey))
+		})
+		f.Split(*open[0].ShardId)
+		f.Put(40, 10)
+		f.Merge(*open[2].ShardId, *open[3].ShardId)
+	}
+
+	dead := []*fleettest.Worker{f.StartWith("a", silent, atLatest), f.StartWith("b", silent, atLatest)}
+	for _, w := range dead {
+		<-w.Ready()
+	}
+	if rows := len(f.Rows()); rows != 4 {
+		t.Fatalf("%d rows when the workers are ready, want 4", rows)
+	}
+	f.Put(200, 10)
+	time.Sleep(10 * time.Second)
+	dead = append(dead, f.StartWith("thief", silent, atLatest, thieving))
+	time.Sleep(10 * time.Second)
+	mu.Lock()
+	if !slices.ContainsFunc(slices.Collect(maps.Values(stolen)), func(from string) bool { return from != "" }) {
+		t.Errorf("the third worker took %v, want a lease of another's", stolen)
+	}
+	mu.Unlock()
+	f.Put(200, 10)
+	if watched {
+		splitAndMerge()
+		f.Put(200, 10)
+		time.Sleep(20 * time.Second)
+	}
+	for key, row := range f.Rows() {
+		if at := row["checkpoint"].(*dynamodbtypes.AttributeValueMemberS).Value; at != "LATEST" && at != "TRIM_HORIZON" {
+			t.Errorf("lease %s has checkpoint %s before anybody checkpointed", key, at)
+		}
+	}
+	for _, w := range dead {
+		w.Kill()
+	}
+	f.Put(200, 10)
+	if alone {
+		splitAndMerge()
+		f.Put(200, 10)
+	}
+	time.Sleep(time.Minute)
+	f.Start("c", atLatest)
+	f.Start("d", atLatest)
+	f.WaitDelivered(time.Minute)
+	f.PutEverywhere()
+	f.WaitDelivered(time.Minute)
+	t.Logf("produced %d, duplicates %d, rows %d, open shards %d", f.Produced(), f.Check(), len(f.Rows()), len(f.Open()))
 }

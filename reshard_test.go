@@ -44,10 +44,10 @@ var reshardSeeds = flag.Int("reshard-seeds", 2, "random histories of TestFleet_s
 var reshardSeed = flag.Uint64("reshard-seed", 0, "first seed of TestFleet_survivesTwoHoursOfReshardsAndKills; 0 draws one")
 
 func TestFleet_survivesTwoHoursOfReshardsAndKills(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("two hours of virtual time; go test without -short runs them")
 	}
-	t.Parallel()
 	first := *reshardSeed
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
@@ -104,12 +104,7 @@ func twoHours(t *testing.T, seed uint64) {
 	time.Sleep(3 * time.Minute)
 	rows, open := len(f.Rows()), len(f.Open())
 	audits.Store(int64(time.Since(began)/(120*time.Second)) + int64(kills) + 3)
-	listed := int64(0)
-	for key, c := range f.Server.Counts() {
-		if key.Operation == "ListShards" && key.Client != "test" {
-			listed += c.Requests
-		}
-	}
+	listed := listings(f)
 	duplicates := f.Check()
 	t.Logf("seed %d: reshards 200 kills %d produced %d duplicates %d; rows %d open %d created %d deleted %d; ListShards %d, audits at most %d, syncs %d, retries %d; last lag %v",
 		seed, kills, f.Produced(), duplicates, rows, open, created.Load(), deleted.Load(), listed, audits.Load(), syncs.Load(), retries.Load(), lag)

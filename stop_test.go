@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/fleettest"
@@ -123,6 +126,83 @@ func TestRun_warnsWhenItMayNotTakeAnyMore(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if n := worst.Load(); n < 3 {
 			t.Errorf("takes that were denied for two minutes were told with attempt %d at most, want a count that rises", n)
+		}
+	})
+}
+
+func TestRun_endsWhenItsStreamIsDeletedAndWhenItIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		again bool
+		want  string
+	}{
+		"deleted":   {false, "stream not found"},
+		"made anew": {true, "created anew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.New(t, 2)
+				f.Put(100, 10)
+				w := f.Start("w")
+				f.WaitDelivered(10 * time.Second)
+				stream := fleettest.Stream
+				if _, err := f.Kinesis.DeleteStream(t.Context(), &kinesis.DeleteStreamInput{StreamName: &stream}); err != nil {
+					t.Fatal(err)
+				}
+				if c.again {
+					time.Sleep(100 * time.Millisecond)
+					if err := f.Server.CreateStream(stream, 2); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(10 * time.Minute)
+				if s := w.State(); s != "Stopped" {
+					t.Fatalf("the worker is %s ten minutes after its stream was deleted, want it to have ended", s)
+				}
+				if err := w.Wait(); err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("Run returned %v, want an error with %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestRun_endsWhenItsTableIsDeleted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		f.Put(100, 10)
+		w := f.Start("w")
+		f.WaitDelivered(10 * time.Second)
+		table := fleettest.App
+		if _, err := f.DynamoDB.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if s := w.State(); s != "Stopped" {
+			t.Fatalf("the worker is %s a minute after its table was deleted, want it to have ended", s)
+		}
+		if err := w.Wait(); err == nil || !strings.Contains(err.Error(), table) {
+			t.Errorf("Run returned %v, want an error that names the table", err)
+		}
+	})
+}
+
+func TestRun_refusesToStartInTheFuture(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		w := f.Start("w", func(c *config.Config) { c.InitialPosition = config.AtTimestamp(time.Now().Add(24 * time.Hour)) })
+		time.Sleep(time.Minute)
+		if s := w.State(); s != "Stopped" {
+			t.Fatalf("the worker is %s, want it to have ended", s)
+		}
+		if err := w.Wait(); err == nil || !strings.Contains(err.Error(), "2000-01-02") {
+			t.Errorf("Run returned %v, want an error that names the time", err)
+		}
+		if rows := f.Rows(); len(rows) != 0 {
+			t.Errorf("%d rows were written, want none", len(rows))
 		}
 	})
 }

@@ -75,7 +75,7 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, detector, cfg.StreamName) },
 		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
 			return polling.Open(ctx, retrieval.Start{
-				Stream: cfg.StreamName, StreamARN: cfg.StreamARN, ShardID: l.Shard(), LeaseKey: l.Key,
+				Stream: cfg.StreamName, StreamARN: cfg.StreamARN, ShardID: l.Shard(), LeaseKey: l.Key, HashKeyRange: l.HashKeyRange,
 				From: from, StartAt: startAt(l),
 			})
 		},
@@ -108,8 +108,9 @@ func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o option
 // User code's contexts carry the values of ctx, not its end.
 func (w *Worker) Run(ctx context.Context) error { return w.scheduler.Run(ctx) }
 
-// Shutdown does what the end of Run's context does, with the deadline of ctx in place of ShutdownGrace, and returns when
-// Run has returned. If ctx is done before that, the contexts of user code are cancelled and Shutdown returns the context's
+// Shutdown does what the end of Run's context does, with the deadline of ctx in place of ShutdownGrace (which bounds the stop
+// if ctx has none), and returns when Run has returned; what went wrong is in Run's error. A processor must not call it and
+// wait: it would wait for itself. If ctx is done before that, the contexts of user code are cancelled and Shutdown returns the context's
 // cause at once. It may be called before Run, which then returns nil at once, and any number of times.
 func (w *Worker) Shutdown(ctx context.Context) error { return w.scheduler.Shutdown(ctx) }
 

@@ -42,11 +42,11 @@ type LeaseManagementConfig struct {
 
 	// ShardSyncInterval is the period of the audit that compares the leases with the whole ring of hash keys and repairs what
 	// is missing. Shards that end create their children's leases themselves and do not wait for it. Default 120s; 1s to 24h.
-	// Not in effect yet: there is no audit after the first. (KCL: leasesRecoveryAuditorExecutionFrequencyMillis)
+	// (KCL: leasesRecoveryAuditorExecutionFrequencyMillis)
 	ShardSyncInterval time.Duration
 
 	// ShardSyncConfidence is in how many audits in a row the same hole must be seen before it is believed. Default 3; 1 to 100.
-	// Not in effect yet, like ShardSyncInterval. (KCL: leasesRecoveryAuditorInconsistencyConfidenceThreshold)
+	// (KCL: leasesRecoveryAuditorInconsistencyConfidenceThreshold)
 	ShardSyncConfidence int
 
 	// GracefulHandoffTimeout is how long an owner that was asked for a lease may take, from the moment of asking, to finish its

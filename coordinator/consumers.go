@@ -42,6 +42,8 @@ type consumers struct {
 	onFinish func()                                    // a shard was read to its end: its children may start
 
 	escorts sync.WaitGroup // hand-offs under way
+	// fatal holds the first fault that concerns the whole stream, which ends the worker.
+	fatal chan error
 
 	mu        sync.Mutex
 	draining  bool              // the worker is stopping: leases that come now are given up at once
@@ -66,7 +68,9 @@ type entry struct {
 	escorted bool // its hand-off has begun
 }
 
-func newConsumers(o Options) *consumers { return &consumers{o: o, byKey: map[string]*entry{}} }
+func newConsumers(o Options) *consumers {
+	return &consumers{o: o, fatal: make(chan error, 1), byKey: map[string]*entry{}}
+}
 
 // start gives a lease that was just taken its consumer. It does not block. ctx is what user code's contexts end with.
 //
@@ -183,6 +187,12 @@ func (c *consumers) consume(ctx context.Context, e *entry) {
 		}
 		if ended {
 			return
+		}
+		if errors.Is(out.Err, shardsync.ErrStreamNotFound) || errors.Is(out.Err, shardsync.ErrOtherHistory) {
+			select {
+			case c.fatal <- fmt.Errorf("shard %s: %w", e.held.Lease().Key, out.Err):
+			default: // another shard was first
+			}
 		}
 		wait := back.Next()
 		c.retried(e, out.Err, back.Tries(), wait)

@@ -128,6 +128,9 @@ func (s *Scheduler) run(ctx context.Context) error {
 	case <-s.stop:
 		s.apply(evStop)
 		orderly = true
+	case err := <-shards.fatal:
+		note(err)
+		s.apply(evFailed)
 	case err := <-seeking:
 		note(err)
 		seeking = nil

@@ -165,6 +165,7 @@ func before(ctx context.Context, key CountKey, rules []*activeRule) error {
 			err = &wire.Error{Status: e.status, Code: e.code, Message: e.message}
 		case refuseEffect:
 			err = errRefused
+		case noEffect, delayReplyEffect, dropEffect, cutEffect: // of the reply: see after
 		}
 		if err != nil {
 			return err
@@ -183,6 +184,7 @@ func after(resp *response, rules []*activeRule) (delay time.Duration) {
 			resp.drop = true
 		case cutEffect:
 			resp.cut = r.Effect.bytes
+		case noEffect, delayEffect, freezeEffect, throttleEffect, failEffect, refuseEffect: // of the request: see before
 		}
 	}
 	return delay

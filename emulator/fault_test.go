@@ -33,11 +33,15 @@ func TestInject_eachEffect(t *testing.T) {
 	}{
 		{name: "none", check: func(err error) bool { return err == nil }, stored: 1},
 		{name: "delay", effect: emulator.Delay(time.Minute), check: func(err error) bool { return err == nil }, stored: 1, takes: time.Minute},
-		{name: "delay beyond the deadline is not applied", effect: emulator.Delay(time.Minute), timeout: time.Second,
-			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, takes: time.Second},
+		{
+			name: "delay beyond the deadline is not applied", effect: emulator.Delay(time.Minute), timeout: time.Second,
+			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, takes: time.Second,
+		},
 		{name: "late reply", effect: emulator.DelayReply(time.Minute), check: func(err error) bool { return err == nil }, stored: 1, takes: time.Minute},
-		{name: "reply beyond the deadline was applied", effect: emulator.DelayReply(time.Minute), timeout: time.Second,
-			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, stored: 1, takes: time.Second},
+		{
+			name: "reply beyond the deadline was applied", effect: emulator.DelayReply(time.Minute), timeout: time.Second,
+			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, stored: 1, takes: time.Second,
+		},
 		{name: "throttle", effect: emulator.Throttle(), check: func(err error) bool {
 			_, ok := errors.AsType[*types.ProvisionedThroughputExceededException](err)
 			return ok
@@ -46,8 +50,10 @@ func TestInject_eachEffect(t *testing.T) {
 		{name: "refuse", effect: emulator.Refuse(), check: func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
 		{name: "drop the reply", effect: emulator.DropReply(), check: func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }, stored: 1},
 		{name: "cut the body", effect: emulator.CutBody(5), check: func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }, stored: 1},
-		{name: "freeze", effect: emulator.Freeze(), timeout: time.Hour,
-			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, takes: time.Hour},
+		{
+			name: "freeze", effect: emulator.Freeze(), timeout: time.Hour,
+			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, takes: time.Hour,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -128,15 +134,13 @@ func TestInject_strikesOnlyWhatTheRuleNames(t *testing.T) {
 			_, err3 := w.kinesis.ListStreams(t.Context(), &kinesis.ListStreamsInput{})
 			_, err4 := w.dynamodb.ListTables(t.Context(), &dynamodb.ListTablesInput{})
 			remove()
-			got := ""
-			for _, err := range []error{err1, err2, err3, err4} {
+			got := []byte("0000")
+			for i, err := range []error{err1, err2, err3, err4} {
 				if refused(err) {
-					got += "1"
-				} else {
-					got += "0"
+					got[i] = '1'
 				}
 			}
-			if got != c.want {
+			if string(got) != c.want {
 				t.Errorf("%s: refused %s, want %s", c.name, got, c.want)
 			}
 		}
@@ -213,7 +217,7 @@ func TestInject_breaksASubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.put(t, "a")
 		w.Inject(emulator.Rule{Operation: "SubscribeToShard", Times: 1, Effect: emulator.CutBody(200)})
-		stream, consumer := w.subscribe(t, t.Context())
+		stream, consumer := w.subscribe(t.Context(), t)
 		for e := range stream.Events() {
 			if v := e.(*types.SubscribeToShardEventStreamMemberSubscribeToShardEvent).Value; len(v.Records) > 0 {
 				t.Error("an event beyond the cut came through")
@@ -231,14 +235,10 @@ func TestInject_breaksASubscription(t *testing.T) {
 		}
 		w.Inject(emulator.Rule{Operation: "SubscribeToShard", Times: 1, Effect: emulator.CutBody(200)})
 		time.Sleep(10 * time.Second) // virtual
-		resp, err := w.post(t, t.Context(), "Kinesis_20131202.SubscribeToShard", strings.NewReader(
+		got, err := w.post(t.Context(), t, "Kinesis_20131202.SubscribeToShard", strings.NewReader(
 			`{"ConsumerARN":"`+*consumer+`","ShardId":"`+firstShard+`","StartingPosition":{"Type":"TRIM_HORIZON"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if raw, err := io.ReadAll(resp.Body); len(raw) != 200 || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%d bytes and %v, want 200 and an unexpected end", len(raw), err)
+		if len(got.body) != 200 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes and %v, want 200 and an unexpected end", len(got.body), err)
 		}
 	})
 }

@@ -2,9 +2,9 @@ package emulator_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,16 +86,12 @@ func TestKinesis_refusesByName(t *testing.T) {
 		{"AddTagsToStream", `{"StreamName":"orders","Tags":{"":"x"}}`, "ValidationException", "tag key"},
 		{"DescribeStream", `{"StreamName":"none"}`, "ResourceNotFoundException", "none"},
 	} {
-		resp, err := w.post(t, t.Context(), "Kinesis_20131202."+c.operation, strings.NewReader(c.body))
+		got, err := w.post(t.Context(), t, "Kinesis_20131202."+c.operation, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), `"__type":"`+c.code+`"`) || !strings.Contains(strings.ReplaceAll(string(body), `\"`, `"`), c.says) {
-			t.Errorf("%s %.100s: %d %s; want 400, %s naming %s", c.operation, c.body, resp.StatusCode, body, c.code, c.says)
+		if got.status != http.StatusBadRequest || !strings.Contains(string(got.body), `"__type":"`+c.code+`"`) || !strings.Contains(strings.ReplaceAll(string(got.body), `\"`, `"`), c.says) {
+			t.Errorf("%s %.100s: %d %s; want 400, %s naming %s", c.operation, c.body, got.status, got.body, c.code, c.says)
 		}
 	}
 	if n := w.count(t); n != 0 {
@@ -112,13 +108,12 @@ func TestKinesis_refusesOtherMediaTypes(t *testing.T) {
 	}
 	r.Header.Set("X-Amz-Target", "Kinesis_20131202.ListStreams")
 	r.Header.Set("Content-Type", "text/plain")
-	resp, err := w.AWSConfig().HTTPClient.Do(r)
+	got, err := w.do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusUnsupportedMediaType || !strings.Contains(string(body), "text/plain") {
-		t.Errorf("%d %s, want 415 naming text/plain", resp.StatusCode, body)
+	if got.status != http.StatusUnsupportedMediaType || !strings.Contains(string(got.body), "text/plain") {
+		t.Errorf("%d %s, want 415 naming text/plain", got.status, got.body)
 	}
 }
 
@@ -249,7 +244,7 @@ func TestKinesis_keepsTags(t *testing.T) {
 	}
 	many := map[string]string{}
 	for i := range 50 {
-		many[fmt.Sprint(i)] = ""
+		many[strconv.Itoa(i)] = ""
 	}
 	_, err = w.kinesis.AddTagsToStream(ctx, &kinesis.AddTagsToStreamInput{StreamName: name, Tags: many})
 	wantCode(t, "51 tags", err, "InvalidArgumentException")

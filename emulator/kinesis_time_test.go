@@ -241,7 +241,7 @@ func TestKinesis_aStreamMadeAnewIsAnotherOne(t *testing.T) {
 func TestKinesis_subscriptionsEndAfterFiveMinutes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		start := time.Now()
-		stream, _ := w.subscribe(t, t.Context())
+		stream, _ := w.subscribe(t.Context(), t)
 		defer stream.Close()
 		beats := 0
 		for range stream.Events() {
@@ -258,7 +258,7 @@ func TestKinesis_subscriptionsEndAfterFiveMinutes(t *testing.T) {
 
 func TestKinesis_aSubscriptionIsTakenOverAfterFiveSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		first, consumer := w.subscribe(t, t.Context())
+		first, consumer := w.subscribe(t.Context(), t)
 		defer first.Close()
 		time.Sleep(4 * time.Second)
 		_, err := w.subscriber().SubscribeToShard(t.Context(), subscribeInput(consumer))
@@ -278,6 +278,7 @@ func TestKinesis_aSubscriptionIsTakenOverAfterFiveSeconds(t *testing.T) {
 }
 
 func TestKinesis_subscriptionsEndWithTheirConsumerAndTheirStream(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(ctx context.Context, w *world, consumer *string) error{
 		"consumer": func(ctx context.Context, w *world, consumer *string) error {
 			_, err := w.kinesis.DeregisterStreamConsumer(ctx, &kinesis.DeregisterStreamConsumerInput{ConsumerARN: consumer})
@@ -290,7 +291,7 @@ func TestKinesis_subscriptionsEndWithTheirConsumerAndTheirStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				stream, consumer := w.subscribe(t, t.Context())
+				stream, consumer := w.subscribe(t.Context(), t)
 				defer stream.Close()
 				if err := end(t.Context(), w, consumer); err != nil {
 					t.Fatal(err)

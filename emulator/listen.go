@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Listen serves on addr, as "127.0.0.1:4567" (port 0 takes a free one), over HTTP/1.1 and HTTP/2 without TLS. It returns
@@ -12,7 +13,7 @@ import (
 // open and waits until both are done; it may be called more than once. Clients need credentials, any will do: the access
 // key id is their name for [Rule] and [CountKey].
 func (s *Server) Listen(addr string) (url string, stop func(), err error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", addr) //nolint:noctx // to open a port of this machine is no wait
 	if err != nil {
 		return "", nil, fmt.Errorf("listen for emulator clients on %s: %w", addr, err)
 	}
@@ -21,7 +22,8 @@ func (s *Server) Listen(addr string) (url string, stop func(), err error) {
 	protocols.SetUnencryptedHTTP2(true)
 	var open sync.WaitGroup
 	server := &http.Server{
-		Protocols: &protocols,
+		Protocols:         &protocols,
+		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			open.Add(1)
 			defer open.Done()

@@ -66,7 +66,7 @@ func TestListen_streamsEvents(t *testing.T) {
 	t.Parallel()
 	w, _ := listening(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, _ := w.subscribe(t, ctx)
+	stream, _ := w.subscribe(ctx, t)
 	for _, want := range []string{"a", "b"} {
 		w.put(t, want)
 		if got := string(event(t, stream).Records[0].Data); got != want {
@@ -135,7 +135,7 @@ func TestListen_stopEndsWhatIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.kinesis, _ = clients(remote(url))
-	stream, _ := w.subscribe(t, t.Context())
+	stream, _ := w.subscribe(t.Context(), t)
 	defer stream.Close()
 	stop()
 	for range stream.Events() { // ends

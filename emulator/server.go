@@ -88,7 +88,7 @@ func (s *Server) CreateStream(name string, shards int) error {
 // which is how a handler tells net/http's server to do so.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serve(clientOf(r), w, r) != nil {
-		panic(http.ErrAbortHandler)
+		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http has no other way to break a connection, and recovers it
 	}
 }
 

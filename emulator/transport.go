@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -91,9 +92,11 @@ func closeBody(r *http.Request) {
 // exchange is one request under way and the http.ResponseWriter of its handler. Up to the closing of ready its fields
 // belong to the handler's goroutine, afterwards to the client's.
 type exchange struct {
-	ctx    context.Context // the handler's
+	//nolint:containedctx // the handler's: an exchange is one request, which in net/http holds its context, too
+	ctx    context.Context
 	cancel context.CancelFunc
-	gone   context.Context // the client's: done when it wants no more
+	//nolint:containedctx // the client's: done when it wants no more
+	gone   context.Context
 	header http.Header
 	status int
 	body   []byte
@@ -121,7 +124,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 		if x.body == nil {
 			x.body = p
 		} else {
-			x.body = append(x.body[:len(x.body):len(x.body)], p...)
+			x.body = append(slices.Clip(x.body), p...)
 		}
 		return len(p), nil
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // subscribe registers a consumer of the first shard and opens a subscription.
-func (w *world) subscribe(t *testing.T, ctx context.Context) (*kinesis.SubscribeToShardEventStream, *string) {
+func (w *world) subscribe(ctx context.Context, t *testing.T) (*kinesis.SubscribeToShardEventStream, *string) {
 	t.Helper()
 	stream, err := w.kinesis.DescribeStreamSummary(t.Context(), &kinesis.DescribeStreamSummaryInput{StreamName: aws.String("orders")})
 	if err != nil {
@@ -62,7 +62,7 @@ func event(t *testing.T, stream *kinesis.SubscribeToShardEventStream) types.Subs
 
 func TestTransport_deliversEventsWhileTheRequestGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		stream, _ := w.subscribe(t, t.Context())
+		stream, _ := w.subscribe(t.Context(), t)
 		defer stream.Close()
 		for _, want := range []string{"a", "b", strings.Repeat("large", 20_000)} {
 			w.put(t, want)
@@ -76,7 +76,7 @@ func TestTransport_deliversEventsWhileTheRequestGoesOn(t *testing.T) {
 func TestTransport_endsASubscriptionWhoseContextIsCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
-		stream, _ := w.subscribe(t, ctx)
+		stream, _ := w.subscribe(ctx, t)
 		w.put(t, "a")
 		event(t, stream)
 		start := time.Now()
@@ -93,7 +93,7 @@ func TestTransport_endsASubscriptionWhoseContextIsCancelled(t *testing.T) {
 
 func TestTransport_endsASubscriptionThatIsClosedWithoutBeingRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		stream, _ := w.subscribe(t, t.Context())
+		stream, _ := w.subscribe(t.Context(), t)
 		for range 20 { // more events than fit between server and reader
 			w.put(t, strings.Repeat("x", 10_000))
 			synctest.Wait()
@@ -130,8 +130,15 @@ func TestTransport_refusesAContextThatHasEnded(t *testing.T) {
 	})
 }
 
+// answer is what came back to a request without the SDK.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte // up to where it broke off, if it did
+}
+
 // post sends a request without the SDK.
-func (w *world) post(t *testing.T, ctx context.Context, target string, body io.Reader) (*http.Response, error) {
+func (w *world) post(ctx context.Context, t *testing.T, target string, body io.Reader) (answer, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://emulator.invalid", body)
 	if err != nil {
@@ -139,7 +146,17 @@ func (w *world) post(t *testing.T, ctx context.Context, target string, body io.R
 	}
 	r.Header.Set("X-Amz-Target", target)
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	return w.AWSConfig().HTTPClient.Do(r)
+	return w.do(r)
+}
+
+func (w *world) do(r *http.Request) (answer, error) {
+	resp, err := w.AWSConfig().HTTPClient.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, body}, err
 }
 
 func TestTransport_takesABodyThatComesBitByBit(t *testing.T) {
@@ -152,13 +169,12 @@ func TestTransport_takesABodyThatComesBitByBit(t *testing.T) {
 			}
 			_ = body.Close()
 		}()
-		resp, err := w.post(t, t.Context(), "Kinesis_20131202.PutRecord", r)
+		got, err := w.post(t.Context(), t, "Kinesis_20131202.PutRecord", r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK || w.count(t) != 1 {
-			t.Errorf("status %d and %d records, want 200 and 1", resp.StatusCode, w.count(t))
+		if got.status != http.StatusOK || w.count(t) != 1 {
+			t.Errorf("status %d and %d records, want 200 and 1", got.status, w.count(t))
 		}
 	})
 }
@@ -168,7 +184,7 @@ func TestTransport_givesUpABodyThatNeverComes(t *testing.T) {
 		r, body := io.Pipe()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := w.post(t, ctx, "Kinesis_20131202.PutRecord", r); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := w.post(ctx, t, "Kinesis_20131202.PutRecord", r); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want the deadline", err)
 		}
 		if _, err := io.WriteString(body, "x"); err == nil {
@@ -182,20 +198,19 @@ func TestTransport_answersCarryTheServersDateAndARequestID(t *testing.T) {
 		ids := map[string]bool{}
 		for _, target := range []string{"Kinesis_20131202.ListStreams", "DynamoDB_20120810.ListTables", "Nothing.AtAll"} {
 			time.Sleep(time.Hour) // virtual
-			resp, err := w.post(t, t.Context(), target, strings.NewReader("{}"))
+			got, err := w.post(t.Context(), t, target, strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = resp.Body.Close()
-			if want := time.Now().UTC().Format(http.TimeFormat); resp.Header.Get("Date") != want {
-				t.Errorf("%s: Date %q, want %q", target, resp.Header.Get("Date"), want)
+			if want := time.Now().UTC().Format(http.TimeFormat); got.header.Get("Date") != want {
+				t.Errorf("%s: Date %q, want %q", target, got.header.Get("Date"), want)
 			}
-			id := resp.Header.Get("X-Amzn-Requestid")
+			id := got.header.Get("X-Amzn-Requestid")
 			if id == "" || ids[id] {
 				t.Errorf("%s: request id %q, want a new one", target, id)
 			}
 			ids[id] = true
-			if crc := resp.Header.Get("X-Amz-Crc32"); (crc != "") != strings.HasPrefix(target, "DynamoDB") {
+			if crc := got.header.Get("X-Amz-Crc32"); (crc != "") != strings.HasPrefix(target, "DynamoDB") {
 				t.Errorf("%s: X-Amz-Crc32 %q", target, crc)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,44 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
-	"github.com/shardlease/shardlease"
-	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/processor"
 )
-
-// envRolling makes the test binary a worker of a rolling restart: its value is "<worker id> <endpoint>".
-const envRolling = "SHARDLEASE_INTEGRATION_ROLLING"
-
-// beRolling is a worker that prints what it is given, checkpoints each batch, and stops at SIGTERM.
-func beRolling(id, url string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	cfg := config.Default("rolling", "orders")
-	cfg.WorkerID = id
-	cfg.LeaseManagement.FailoverTime = rollingFailover
-	cloud := aws.Config{
-		Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("x", "x", ""),
-	}
-	w, err := shardlease.New(cfg, cloud, func(processor.Shard) processor.RecordProcessor { return &teller{} })
-	if err != nil {
-		return err
-	}
-	go func() {
-		<-w.Ready()
-		fmt.Println("ready", id)
-	}()
-	if err := w.Run(ctx); err != nil {
-		return err
-	}
-	fmt.Println("stopped", id)
-	return nil
-}
 
 const rollingFailover = 4 * time.Second
 
@@ -119,7 +86,7 @@ func TestRollingRestart_ofProcessesLosesAndRepeatsNothing(t *testing.T) {
 
 	processes := map[string]*process{}
 	start := func(id string) {
-		processes[id] = startAs(t, envRolling, id, url)
+		processes[id] = startProcess(t, spec{Role: "teller", ID: id, App: "rolling", Stream: stream, Kinesis: url, DynamoDB: url, Graceful: true})
 		processes[id].wait(t, "ready", 1)
 	}
 	for i := range workers {
@@ -215,15 +182,4 @@ func judge(t *testing.T, all []told, shards, produced int, settle time.Duration)
 	slices.Sort(gaps)
 	at := func(q float64) time.Duration { return gaps[int(q*float64(len(gaps)-1))].Round(time.Millisecond) }
 	t.Logf("%d records, %d moves; gap of a shard p50 %v, p90 %v, p99 %v, max %v", shards*produced, len(gaps), at(0.5), at(0.9), at(0.99), at(1))
-}
-
-// pause waits in real time: other processes have no other.
-func pause(t *testing.T, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-	}
 }

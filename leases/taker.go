@@ -111,8 +111,8 @@ func (t *LeaseTaker) see(f func(View) View) View {
 
 // Run looks and takes until ctx is done; then it returns nil, after the takes under way have been answered, or at most
 // half a FailoverTime later: a take given up half way could leave a row that nobody serves. What was asked for and has not
-// come is left to Settle. What fails for a passing reason
-// is tried again for ever, with pauses. If the very first look, or every take that it led to, meets a *[PermanentError], Run
+// come is left to Settle. What fails for a passing reason is tried again for ever, with pauses. If the table does not exist
+// any more, or if the very first look, or every take that it led to, meets a *[PermanentError], Run
 // ends with it. Call it once.
 func (t *LeaseTaker) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
@@ -146,7 +146,7 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 			case err == nil:
 				pause.Reset()
 				t.firstRoundDone()
-			case t.isFatal(err):
+			case t.isFatal(err), isNotFound(err): // a table that was deleted took every place with it
 				return err
 			default:
 				wait = pause.Next()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/shardsync"
 )
 
@@ -41,11 +42,11 @@ func TestPolling_explainsAPlaceInAStreamThatIsNoMore(t *testing.T) {
 					src = w.open(ctx, w.polling(), shard0, last)
 				}
 				for err == nil {
-					var b2 = b
-					if b2, err = src.Next(ctx); err == nil {
-						b2.Release()
+					var next processor.Batch
+					if next, err = src.Next(ctx); err == nil {
+						next.Release()
 					}
-					for _, r := range b2.Records {
+					for _, r := range next.Records {
 						t.Fatalf("a record of the new stream came: %s", r.Data)
 					}
 				}

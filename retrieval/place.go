@@ -43,6 +43,14 @@ func (p *place) iterator(in *kinesis.GetShardIteratorInput) {
 	}
 }
 
+// read is the number of the last record that was read, by us or before us; empty if none was.
+func (p *place) read() string {
+	if p.last == "" && !p.from.IsSentinel() {
+		return p.from.SequenceNumber
+	}
+	return p.last
+}
+
 // advance moves the place over a page and returns the page's new records: those that the checkpoint covers come again when
 // a shard is opened, because it is opened at the checkpoint, not after it.
 func (p *place) advance(page []processor.Record) []processor.Record {

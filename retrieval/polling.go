@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
 )
@@ -27,6 +28,7 @@ type Polling struct {
 	opts   PollingOptions
 	log    *slog.Logger
 	budget *budget
+	turns  chan struct{} // see request
 }
 
 // NewPolling makes a Polling of a complete configuration. It does no I/O.
@@ -40,7 +42,10 @@ func NewPolling(api KinesisAPI, cfg config.RetrievalConfig, opts PollingOptions)
 	if cfg.RequestTimeout <= 0 {
 		cfg.RequestTimeout = defaultRequestTimeout
 	}
-	return &Polling{api: api, cfg: cfg, opts: opts, log: opts.Logger, budget: newBudget(cfg.ByteBudget)}
+	return &Polling{
+		api: api, cfg: cfg, opts: opts, log: opts.Logger, budget: newBudget(cfg.ByteBudget),
+		turns: make(chan struct{}, requestsAtOnce),
+	}
 }
 
 // Start says which shard to read, and from where.
@@ -49,6 +54,9 @@ type Start struct {
 	StreamARN string // sent with every request if not empty; needed for a stream of another account
 	ShardID   string
 	LeaseKey  string // for hooks
+	// HashKeyRange tells, of a shard that the service knows no longer, which others followed it. Without it only a listed
+	// child does.
+	HashKeyRange hashkey.Range
 	// From is the stored checkpoint: the first record delivered is the first one after it. TRIM_HORIZON, LATEST and
 	// AT_TIMESTAMP are places before the first record.
 	From checkpoint.ExtendedSequenceNumber
@@ -77,6 +85,18 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 			"stream", start.Stream, "shard", start.ShardID)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	r := newReader(ctx, p, start)
+	p.budget.open()
+	s := &source{reader: r, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		defer close(r.batches)
+		r.final.err = r.run(ctx)
+	}()
+	return s, nil
+}
+
+func newReader(ctx context.Context, p *Polling, start Start) *reader {
 	r := &reader{
 		polling: p,
 		start:   start,
@@ -91,12 +111,5 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 	if start.From == checkpoint.Latest {
 		r.want = fewBytes
 	}
-	p.budget.open()
-	s := &source{reader: r, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		defer close(r.batches)
-		r.final.err = r.run(ctx)
-	}()
-	return s, nil
+	return r
 }

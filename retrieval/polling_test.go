@@ -18,6 +18,7 @@ import (
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/shardsync"
 )
@@ -359,12 +360,48 @@ func TestPolling_waitsForTheChildrenOfAClosedShard(t *testing.T) {
 	})
 }
 
-func TestPolling_endsAShardThatTheServiceKnowsNoLonger(t *testing.T) {
+func TestPolling_endsAShardThatLeftTheStream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		splits []string // one a day
+		known  bool     // the lease knows its hash keys
+		want   error
+	}{
+		"its children are listed":                       {splits: []string{shard0}},
+		"only their children are":                       {splits: []string{shard0, "shardId-000000000001", "shardId-000000000002"}, known: true},
+		"only their children are, its keys are unknown": {splits: []string{shard0, "shardId-000000000001", "shardId-000000000002"}, want: shardsync.ErrOtherHistory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(ctx context.Context, w *world) {
+				start := Start{Stream: stream, ShardID: shard0, LeaseKey: shard0, From: checkpoint.TrimHorizon}
+				if c.known {
+					start.HashKeyRange = hashkey.Full()
+				}
+				for _, id := range c.splits {
+					w.split(id)
+					time.Sleep(25 * time.Hour)
+				}
+				s, err := w.polling().Open(ctx, start)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				b, err := s.Next(ctx)
+				if !errors.Is(err, c.want) || c.want == nil && (b.End == nil || !b.End.Gone) {
+					t.Errorf("Next: %+v, %v, want an end or %v", b, err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A lease of another stream's shard is not finished because this stream never had such a shard.
+func TestPolling_doesNotEndAShardThatTheStreamNeverHad(t *testing.T) {
 	bubble(t, 1, func(ctx context.Context, w *world) {
 		s := w.open(ctx, w.polling(), "shardId-000000000099", checkpoint.TrimHorizon)
 		defer s.Close()
-		if _, end := w.toEnd(ctx, s); !end.Gone || len(end.Children) != 0 {
-			t.Errorf("end %+v", end)
+		if b, err := s.Next(ctx); !errors.Is(err, shardsync.ErrOtherHistory) {
+			t.Errorf("Next: %+v, %v, want an error that says that this is another stream", b, err)
 		}
 	})
 }

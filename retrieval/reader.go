@@ -22,7 +22,7 @@ type reader struct {
 	polling *Polling
 	start   Start
 	clock   *loop.Clock
-	timer   *loop.Timer // one for all pauses
+	timer   *loop.Timer // one for all waits
 	account account
 	doing   string
 
@@ -85,7 +85,7 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 	in := &kinesis.GetShardIteratorInput{StreamName: &r.start.Stream, StreamARN: optional(r.start.StreamARN), ShardId: &r.start.ShardID}
 	r.place.iterator(in)
 	var out *kinesis.GetShardIteratorOutput
-	err = attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, func(ctx context.Context) (err error) {
+	err = r.request(ctx, func(ctx context.Context) (err error) {
 		out, err = r.polling.api.GetShardIterator(ctx, in, ourRetries...)
 		return err
 	})
@@ -130,7 +130,7 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	began := r.clock.Now()
 	in := &kinesis.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit, StreamARN: optional(r.start.StreamARN)}
 	var out *kinesis.GetRecordsOutput
-	err = attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, func(ctx context.Context) (err error) {
+	err = r.request(ctx, func(ctx context.Context) (err error) {
 		out, err = r.polling.api.GetRecords(ctx, in, ourRetries...)
 		return err
 	})
@@ -244,15 +244,20 @@ func (r *reader) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
-	if r.timer == nil {
-		r.timer = r.clock.NewTimer(d)
-	} else {
-		r.timer.Reset(d)
-	}
+	r.arm(d)
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-r.timer.C:
 		return nil
+	}
+}
+
+// arm makes the reader's timer fire after d.
+func (r *reader) arm(d time.Duration) {
+	if r.timer == nil {
+		r.timer = r.clock.NewTimer(d)
+	} else {
+		r.timer.Reset(d)
 	}
 }

@@ -220,6 +220,33 @@ func (w *world) recreate(shards int, gap time.Duration) {
 	}
 }
 
+// A stream in use, which KCL answers with nothing, and a request without an answer, at which KCL gives up.
+func TestDetector_triesAgainWhatKCLDoesNot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		effect emulator.Effect
+		most   time.Duration
+	}{
+		"in use":    {emulator.Fail(400, "ResourceInUseException", ""), time.Second},
+		"no answer": {emulator.Freeze(), 32 * time.Second},
+		"half":      {emulator.CutBody(10), time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(ctx context.Context, w *world) {
+				w.server.Inject(emulator.Rule{Operation: "ListShards", Client: "reader", Times: 1, Effect: c.effect})
+				start := time.Now()
+				shards, err := w.detector().ListShards(ctx, stream, shardsync.Filter{})
+				if err != nil || len(shards) != 3 {
+					t.Fatalf("%d shards, %v", len(shards), err)
+				}
+				if d := time.Since(start); d > c.most || len(w.retried()) != 1 {
+					t.Errorf("it took %v and %d retries", d, len(w.retried()))
+				}
+			})
+		})
+	}
+}
+
 func TestDetector_givesUpOnlyAfterAWhile(t *testing.T) {
 	bubble(t, 1, func(ctx context.Context, w *world) {
 		w.server.Inject(emulator.Rule{Operation: "ListShards", Effect: emulator.Throttle()})

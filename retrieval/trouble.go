@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/shardsync"
@@ -119,12 +120,18 @@ func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind 
 	}
 }
 
-// vanished follows ResourceNotFound. Either the stream is gone, or the shard left retention, or neither.
+// vanished follows ResourceNotFound. The stream may be gone, or the shard may have left retention, or this is another stream,
+// which never had such a shard, or none of that. Only a shard that left retention has ended; then the shards that followed
+// it are listed. To end a shard because it is merely not listed would finish the lease of a shard of another stream, whose
+// records nobody would read any more.
 func (r *reader) vanished(ctx context.Context, cause error) (done bool, err error) {
 	at, err := r.look(ctx)
 	switch {
 	case err != nil && errors.Is(err, shardsync.ErrStreamNotFound):
 		return false, streamGone(err)
+	case err == nil && !at.listed && !at.followed:
+		return false, r.detector().permanent(r.start.Stream, fmt.Sprintf("read shard %s of stream %q", r.start.ShardID, r.start.Stream),
+			fmt.Errorf("%w: it has no such shard, and no shards that followed it", shardsync.ErrOtherHistory))
 	case err == nil && !at.listed:
 		r.final.end = &processor.End{Children: at.children, Gone: true}
 		return true, nil
@@ -179,6 +186,7 @@ func (r *reader) otherHistory(ctx context.Context, in *kinesis.GetShardIteratorI
 type listing struct {
 	listed, open bool
 	children     []processor.ChildShard
+	followed     bool // if it is not listed: others are listed that follow it
 }
 
 func (r *reader) detector() *KinesisShardDetector {
@@ -205,7 +213,43 @@ func (r *reader) look(ctx context.Context) (listing, error) {
 			})
 		}
 	}
+	at.followed = len(at.children) > 0 || followed(shards, r.start, r.place)
 	return at, nil
+}
+
+// followed reports whether listed shards prove that ours, which is not listed and is nobody's listed parent, was there before
+// them: all that share hash keys with it are younger, by their ids and by what we have read, and together they hold all of
+// its keys.
+func followed(shards []shardsync.Shard, start Start, at place) bool {
+	if !start.HashKeyRange.Known {
+		return false
+	}
+	var heirs []hashkey.Range
+	read := at.read()
+	for _, s := range shards {
+		if !s.HashKeyRange.Overlaps(start.HashKeyRange) {
+			continue
+		}
+		first := checkpoint.ExtendedSequenceNumber{SequenceNumber: s.StartingSequenceNumber}
+		if s.ID <= start.ShardID || read != "" && first.Compare(checkpoint.ExtendedSequenceNumber{SequenceNumber: read}) <= 0 {
+			return false
+		}
+		heirs = append(heirs, s.HashKeyRange)
+	}
+	slices.SortFunc(heirs, hashkey.Range.Compare)
+	next, done := start.HashKeyRange.Start, false
+	for _, r := range heirs {
+		if done || next.Compare(r.Start) < 0 {
+			break
+		}
+		if r.End.Compare(next) < 0 {
+			continue
+		}
+		if done = r.End.Compare(start.HashKeyRange.End) >= 0; !done {
+			next, _ = r.End.Next()
+		}
+	}
+	return done
 }
 
 // childrenOf reads a reply's children. They count only if every one is whole: it names us among its parents.

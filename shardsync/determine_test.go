@@ -141,8 +141,12 @@ func TestShard_knowsItsParentsAndWhetherItIsOpen(t *testing.T) {
 		parent, adjacent string
 		want             []string
 	}{
-		{"", "", nil}, {"a", "", []string{"a"}}, {"", "a", []string{"a"}}, {"a", "a", []string{"a"}},
-		{"a", "b", []string{"a", "b"}}, {"b", "a", []string{"a", "b"}},
+		{"", "", nil},
+		{"a", "", []string{"a"}},
+		{"", "a", []string{"a"}},
+		{"a", "a", []string{"a"}},
+		{"a", "b", []string{"a", "b"}},
+		{"b", "a", []string{"a", "b"}},
 	} {
 		s := Shard{ID: "c", ParentID: c.parent, AdjacentParentID: c.adjacent}
 		if diff := cmp.Diff(c.want, s.ParentIDs()); diff != "" {

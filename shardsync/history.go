@@ -12,12 +12,12 @@ import (
 )
 
 // ErrOtherHistory means that leases and stream do not belong together: the stream was deleted and created anew under its
-// name. Its shards have the ids of the old one's, but what the leases say was read is not in them. Somebody has to decide
-// what to read; until then nothing is created, and no lease is moved.
-var ErrOtherHistory = errors.New("the stream was deleted and created anew")
+// name, or the name is that of another one. Its shards have the ids of the first one's, but what the leases say was read is
+// not in them. Somebody has to decide what to read; until then nothing is created, and no lease is moved.
+var ErrOtherHistory = errors.New("the leases are those of another stream, or this one was deleted and created anew")
 
 // HistoryAdvice says what to do about [ErrOtherHistory].
-const HistoryAdvice = "to read the new stream, stop the workers and delete the rows of its lease table, or choose another ApplicationName"
+const HistoryAdvice = "check the stream's name; to read the new stream, stop the workers and delete the rows of its lease table, or choose another ApplicationName"
 
 // otherHistory returns an error that wraps [ErrOtherHistory] if every lease that names a record names one older than its
 // shard. A sequence number contains a time: those of a stream that was created anew are larger than all before. One such

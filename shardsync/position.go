@@ -1,6 +1,7 @@
 package shardsync
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -25,7 +26,7 @@ func (s *HierarchicalShardSyncer) Pin(l leases.Lease, rows func() (have []leases
 			return t.UnixMilli()
 		}
 		s.log.Warn("a lease that another library made is to start AT_TIMESTAMP, which its row does not tell and InitialPosition does not either; the shard starts at TRIM_HORIZON",
-			"lease", l.Key, "initialPosition", positionText(s.opts.From))
+			"lease", l.Key, "initial_position", positionText(s.opts.From))
 	case checkpoint.Latest:
 		return s.pinOfLatest(rows)
 	}
@@ -94,7 +95,7 @@ func (s *HierarchicalShardSyncer) warnOfOtherPosition(have []leases.Lease) {
 		return
 	}
 	s.log.Warn("InitialPosition has no effect: the leases were begun at another one and keep their places; to start anew, stop the workers and delete the rows, or choose another ApplicationName",
-		"stream", s.opts.Stream, "initialPosition", positionText(s.opts.From), "begun", began)
+		"stream", s.opts.Stream, "initial_position", positionText(s.opts.From), "begun", began)
 }
 
 // otherPosition describes the position at which the leases were begun if that is another one than from, "" if it is not, or
@@ -142,6 +143,21 @@ func otherPosition(have []leases.Lease, from config.InitialPosition) string {
 		return "TRIM_HORIZON, or by another library, which does not write it down"
 	}
 	return ""
+}
+
+// future returns an error if AT_TIMESTAMP names a time that has not come yet by the service's own clock, which refuses to
+// read from there: rows that start there could not be read, and would keep that time when the configuration is corrected.
+func (s *HierarchicalShardSyncer) future() error {
+	at, is := s.opts.From.Timestamp()
+	now, known := s.detector.ServiceTime()
+	if !is || !known || !at.After(now.Add(time.Minute)) {
+		return nil
+	}
+	return &PermanentError{
+		Doing:  "start at InitialPosition",
+		Advice: "choose a time in the past, or LATEST",
+		Err:    fmt.Errorf("it is %s, and the service's clock shows %s", timeText(at), timeText(now)),
+	}
 }
 
 func positionText(from config.InitialPosition) string {

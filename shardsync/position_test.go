@@ -47,15 +47,15 @@ func TestSync_movesNothingAndWarnsOnceIfThePositionChanged(t *testing.T) {
 		"TRIM_HORIZON stays, and was read":         {row: root(far), from: config.TrimHorizon()},
 		"a child says nothing":                     {row: child(checkpoint.TrimHorizon), from: config.Latest()},
 		"a Java worker's AT_TIMESTAMP":             {row: root(checkpoint.AtTimestamp), from: config.AtTimestamp(noon)},
-		"TRIM_HORIZON to LATEST":                   {root(checkpoint.TrimHorizon), config.Latest(), []string{"initialPosition=LATEST", "begun=TRIM_HORIZON"}},
-		"TRIM_HORIZON to LATEST, and was read":     {root(far), config.Latest(), []string{"initialPosition=LATEST", `begun="TRIM_HORIZON, or by`}},
+		"TRIM_HORIZON to LATEST":                   {root(checkpoint.TrimHorizon), config.Latest(), []string{"initial_position=LATEST", "begun=TRIM_HORIZON"}},
+		"TRIM_HORIZON to LATEST, and was read":     {root(far), config.Latest(), []string{"initial_position=LATEST", `begun="TRIM_HORIZON, or by`}},
 		"TRIM_HORIZON to AT_TIMESTAMP":             {root(checkpoint.TrimHorizon), config.AtTimestamp(noon), []string{`"AT_TIMESTAMP 2025-03-01T12:00:00Z"`, "begun=TRIM_HORIZON"}},
-		"LATEST to TRIM_HORIZON":                   {pinned(root(checkpoint.Latest)), config.TrimHorizon(), []string{"initialPosition=TRIM_HORIZON", "begun=LATEST"}},
-		"LATEST to TRIM_HORIZON, a child is left":  {pinned(child(checkpoint.TrimHorizon)), config.TrimHorizon(), []string{"initialPosition=TRIM_HORIZON", "LATEST or AT_TIMESTAMP, as of 2025-03-01T12:00:00Z"}},
-		"AT_TIMESTAMP to TRIM_HORIZON":             {pinned(root(checkpoint.AtTimestamp)), config.TrimHorizon(), []string{"initialPosition=TRIM_HORIZON", `"AT_TIMESTAMP 2025-03-01T12:00:00Z"`}},
+		"LATEST to TRIM_HORIZON":                   {pinned(root(checkpoint.Latest)), config.TrimHorizon(), []string{"initial_position=TRIM_HORIZON", "begun=LATEST"}},
+		"LATEST to TRIM_HORIZON, a child is left":  {pinned(child(checkpoint.TrimHorizon)), config.TrimHorizon(), []string{"initial_position=TRIM_HORIZON", "LATEST or AT_TIMESTAMP, as of 2025-03-01T12:00:00Z"}},
+		"AT_TIMESTAMP to TRIM_HORIZON":             {pinned(root(checkpoint.AtTimestamp)), config.TrimHorizon(), []string{"initial_position=TRIM_HORIZON", `"AT_TIMESTAMP 2025-03-01T12:00:00Z"`}},
 		"AT_TIMESTAMP to another one":              {pinned(root(checkpoint.AtTimestamp)), config.AtTimestamp(noon.Add(time.Second)), []string{"12:00:01Z", "12:00:00Z"}},
 		"AT_TIMESTAMP to another one, and is read": {pinned(root(far)), config.AtTimestamp(noon.Add(time.Second)), []string{"12:00:01Z", "12:00:00Z"}},
-		"AT_TIMESTAMP to LATEST":                   {pinned(root(checkpoint.AtTimestamp)), config.Latest(), []string{"initialPosition=LATEST", "12:00:00Z"}},
+		"AT_TIMESTAMP to LATEST":                   {pinned(root(checkpoint.AtTimestamp)), config.Latest(), []string{"initial_position=LATEST", "12:00:00Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(ctx context.Context, w *world) {

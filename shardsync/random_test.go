@@ -2,6 +2,7 @@ package shardsync
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -14,10 +15,23 @@ import (
 	"github.com/shardlease/shardlease/leases"
 )
 
+// draw returns a number from least to most.
+type draw func(least, most int, what string) int
+
+func drawnBy(t *rapid.T) draw {
+	return func(least, most int, what string) int { return rapid.IntRange(least, most).Draw(t, what) }
+}
+
+// drawnFrom draws evenly, which rapid does not: it prefers small numbers, and so short histories.
+func drawnFrom(seed uint64) draw {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func(least, most int, _ string) int { return least + r.IntN(most-least+1) }
+}
+
 // randomHistory reshards a stream at random until it has had about n shards.
-func randomHistory(t *rapid.T, n int) []Shard {
+func randomHistory(draw draw, n int) []Shard {
 	seq := 100
-	first := rapid.IntRange(1, 6).Draw(t, "first shards")
+	first := draw(1, 6, "first shards")
 	var shards []Shard
 	var open []int // by hash key
 	add := func(s Shard) int {
@@ -40,9 +54,9 @@ func randomHistory(t *rapid.T, n int) []Shard {
 		shards[i].EndingSequenceNumber = strconv.Itoa(seq)
 	}
 	for len(shards) < n {
-		i := rapid.IntRange(0, len(open)-1).Draw(t, "shard")
+		i := draw(0, len(open)-1, "shard")
 		a := open[i]
-		if r := shards[a].HashKeyRange; i+1 < len(open) && rapid.Bool().Draw(t, "merge") {
+		if r := shards[a].HashKeyRange; i+1 < len(open) && draw(0, 1, "merge") == 1 {
 			b := open[i+1]
 			end(a)
 			end(b)
@@ -62,69 +76,85 @@ func randomHistory(t *rapid.T, n int) []Shard {
 
 func TestDetermineNewLeases_reachesEverythingInARandomHistory(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		shards := randomHistory(rt, rapid.IntRange(1, 120).Draw(rt, "shards"))
-		if rapid.Bool().Draw(rt, "trimmed") { // the oldest are listed no more
-			cut := rapid.IntRange(0, len(shards)/2).Draw(rt, "cut")
-			kept := shards[:0:0]
-			for i, s := range shards {
-				if i >= cut || s.Open() {
-					kept = append(kept, s)
-				}
-			}
-			shards = kept
-		}
-		var have []leases.Lease
-		odds := rapid.IntRange(1, 10).Draw(rt, "one lease in")
-		for _, s := range shards {
-			if rapid.IntRange(1, odds).Draw(rt, "lease") > 1 {
-				continue
-			}
-			l := newLease(s, position{at: checkpoint.TrimHorizon})
-			if !s.Open() && rapid.Bool().Draw(rt, "finished") {
-				l.Checkpoint = checkpoint.ShardEnd
-			}
-			have = append(have, l)
-		}
-		g, err := newGraph(shards)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		for _, from := range positions {
-			created, err := DetermineNewLeases(shards, have, from)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if err := checkNew(g, have, created); err != nil {
-				rt.Fatalf("at %s: %v", name(from), err)
-			}
-			// Some of them exist now, because whoever made them died: the next run finishes the work.
-			part := slices.Clone(have)
-			for _, l := range created {
-				if rapid.Bool().Draw(rt, "made") {
-					part = append(part, l)
-				}
-			}
-			rest, err := DetermineNewLeases(shards, part, from)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if err := checkNew(g, part, rest); err != nil {
-				rt.Fatalf("at %s, after a half done run: %v", name(from), err)
-			}
-			// After a whole run nothing is missing.
-			if again, err := DetermineNewLeases(shards, append(slices.Clone(have), created...), from); err != nil || len(again) != 0 {
-				rt.Fatalf("at %s: a second run creates %d leases, %v", name(from), len(again), err)
-			}
-		}
-	})
+	rapid.Check(t, func(rt *rapid.T) { checkHistory(rt, drawnBy(rt), 120) })
 }
 
-// P14 of KCL's tests: leases whose parents are finished and whose children exist never leave a hole.
+func TestDetermineNewLeases_reachesEverythingInALongHistory(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			checkHistory(t, drawnFrom(seed), 2000)
+		})
+	}
+}
+
+// checkHistory takes a random history, with random leases, and checks what is created, also if it is created in parts.
+func checkHistory(t interface{ Fatalf(string, ...any) }, draw draw, most int) {
+	shards := randomHistory(draw, draw(1, most, "shards"))
+	if draw(0, 1, "trimmed") == 1 { // the oldest are listed no more
+		cut := draw(0, len(shards)/2, "cut")
+		kept := shards[:0:0]
+		for i, s := range shards {
+			if i >= cut || s.Open() {
+				kept = append(kept, s)
+			}
+		}
+		shards = kept
+	}
+	var have []leases.Lease
+	odds := draw(1, 10, "one lease in")
+	for _, s := range shards {
+		if draw(1, odds, "lease") > 1 {
+			continue
+		}
+		l := newLease(s, position{at: checkpoint.TrimHorizon})
+		if !s.Open() && draw(0, 1, "finished") == 1 {
+			l.Checkpoint = checkpoint.ShardEnd
+		}
+		have = append(have, l)
+	}
+	g, err := newGraph(shards)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, from := range positions {
+		created, err := DetermineNewLeases(shards, have, from)
+		if err != nil {
+			t.Fatalf("at %s: %v", name(from), err)
+		}
+		if err := checkNew(g, have, created); err != nil {
+			t.Fatalf("at %s: %v", name(from), err)
+		}
+		// Some of them exist now, because whoever made them died: the next run finishes the work.
+		part := slices.Clone(have)
+		for _, l := range created {
+			if draw(0, 1, "made") == 1 {
+				part = append(part, l)
+			}
+		}
+		rest, err := DetermineNewLeases(shards, part, from)
+		if err != nil {
+			t.Fatalf("at %s: %v", name(from), err)
+		}
+		if err := checkNew(g, part, rest); err != nil {
+			t.Fatalf("at %s, after a half done run: %v", name(from), err)
+		}
+		// After a whole run nothing is missing.
+		if again, err := DetermineNewLeases(shards, append(slices.Clone(have), created...), from); err != nil || len(again) != 0 {
+			t.Fatalf("at %s: a second run creates %d leases, %v", name(from), len(again), err)
+		}
+	}
+}
+
+// P14 and P15 of KCL's tests: leases whose parents are finished and whose children exist never leave a hole, some parents
+// still in progress or not.
 func TestFindHole_findsNoneWhileShardsEndInOrder(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		shards := randomHistory(rt, rapid.IntRange(1, 80).Draw(rt, "shards"))
+	for seed := range uint64(1000) {
+		draw := drawnFrom(seed)
+		shards := randomHistory(draw, draw(1, 400, "shards"))
+		unread := draw(0, 3, "shards of ten that are unread")
 		rows := map[string]*leases.Lease{}
 		for _, s := range shards {
 			if len(s.ParentIDs()) == 0 {
@@ -132,10 +162,16 @@ func TestFindHole_findsNoneWhileShardsEndInOrder(t *testing.T) {
 				rows[s.ID] = &l
 			}
 		}
+		children := map[string][]Shard{}
+		for _, s := range shards {
+			for _, p := range s.ParentIDs() {
+				children[p] = append(children[p], s)
+			}
+		}
 		// Shards end at random, their children's rows first.
 		for _, s := range shards {
 			l := rows[s.ID]
-			if l == nil || s.Open() || rapid.IntRange(0, 3).Draw(rt, "unread") == 0 {
+			if l == nil || s.Open() || draw(1, 10, "unread") <= unread {
 				continue
 			}
 			ready := true
@@ -145,8 +181,8 @@ func TestFindHole_findsNoneWhileShardsEndInOrder(t *testing.T) {
 			if !ready {
 				continue
 			}
-			for _, c := range shards {
-				if slices.Contains(c.ParentIDs(), s.ID) && rows[c.ID] == nil {
+			for _, c := range children[s.ID] {
+				if rows[c.ID] == nil {
 					child := newLease(c, position{at: checkpoint.TrimHorizon})
 					rows[c.ID] = &child
 				}
@@ -158,9 +194,9 @@ func TestFindHole_findsNoneWhileShardsEndInOrder(t *testing.T) {
 			have = append(have, *l)
 		}
 		if around, found := FindHole(have); found {
-			rt.Fatalf("hole between %v and %v", around[0], around[1])
+			t.Fatalf("seed %d: hole between %v and %v", seed, around[0], around[1])
 		}
-	})
+	}
 }
 
 // 10,000 shards, of which half were split: what an audit of a large stream has to decide.

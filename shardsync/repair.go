@@ -34,10 +34,11 @@ func (s *HierarchicalShardSyncer) repair(ctx context.Context, ev *config.SyncEve
 			return err
 		}
 		if len(d.missing) > 0 {
-			if done, err := s.fillNow(ctx, d, ev); err != nil || !done {
-				if err != nil {
-					return err
-				}
+			done, err := s.fillNow(ctx, d, ev)
+			if err != nil {
+				return err
+			}
+			if !done {
 				continue // it took too long
 			}
 		}
@@ -79,13 +80,10 @@ func (s *HierarchicalShardSyncer) fillRanges(ctx context.Context, have []leases.
 		l.HashKeyRange = shards[n].HashKeyRange
 		key, m := l.Key, leases.Metadata{HashKeyRange: l.HashKeyRange}
 		group.Go(func() error {
-			if ctx.Err() != nil {
-				return nil
-			}
 			if err := s.table.UpdateMetadata(ctx, key, m); err != nil && !errors.Is(err, leases.ErrLeaseLost) {
 				failed.Store(&err)
 			}
-			return nil
+			return nil // one row's fault keeps no other from being written
 		})
 	}
 	_ = group.Wait()

@@ -194,6 +194,9 @@ func (s *HierarchicalShardSyncer) decideNow(ctx context.Context, have []leases.L
 			return err
 		}
 		ev.Shards = len(d.shards)
+		if err := s.future(); err != nil {
+			return err
+		}
 		d.missing, err = firstLeases(d.shards, s.opts.From)
 	} else {
 		if d.shards, err = s.allShards(ctx); err != nil {
@@ -214,7 +217,7 @@ func (s *HierarchicalShardSyncer) explained(err error) error {
 	doing := fmt.Sprintf("find the leases' places in stream %q", s.opts.Stream)
 	if c, ok := s.detector.(checker); ok {
 		if t, known := c.Created(); known {
-			doing += fmt.Sprintf(", created at %s", timeText(t))
+			doing += ", created at " + timeText(t)
 		}
 	}
 	return &PermanentError{Doing: doing, Advice: HistoryAdvice, Err: err}

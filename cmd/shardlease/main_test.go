@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,10 +40,11 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 	}{
 		{"", []string{`expected one of "demo", "consume", "put", "emulator"`}},
 		{"frobnicate", []string{"frobnicate", "demo, consume, put, emulator"}},
-		{"demo --wrokers 3", []string{"unknown flag --wrokers", "--workers", "--shards", "--records", "--seed"}},
+		{"demo --wrokers 3", []string{"unknown flag --wrokers", "--workers", "--shards", "--records", "--reshard", "--seed"}},
 		{"demo --workers three", []string{"--workers", "three", "int"}},
 		{"demo --workers 1", []string{"--workers is 1, want 2 to 20"}},
 		{"demo --shards 0 --records 5", []string{"--shards is 0, want 1 to 100", "; ", "--records is 5, want 1000 to 10000000"}},
+		{"demo --reshard 51", []string{"--reshard is 51, want 0 to 50"}},
 		{"demo extra", []string{"unexpected argument extra"}},
 		{"demo --seed -1", []string{"--seed"}},
 		{"consume", []string{"--stream is missing, want a stream's name; --app is missing, want an application's name"}},
@@ -61,6 +63,7 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		{"put", []string{"--stream is missing, want a stream's name"}},
 		{"put --stream= x", []string{"--stream is missing"}},
 		{"put --stream s --endpoint nowhere", []string{"--endpoint is \"nowhere\", want an http or https URL"}},
+		{"put --stream s --key-field=", []string{"--key-field is empty, want the name of a field"}},
 		{"put --stream s a b", []string{"unexpected argument b"}},
 		{"put --stream s --dynamodb-endpoint http://h", []string{"unknown flag --dynamodb-endpoint", "--kinesis-endpoint"}},
 		{"emulator --listen nowhere", []string{`--listen is "nowhere", want HOST:PORT`}},
@@ -91,7 +94,7 @@ func TestRun_helpsAndTellsItsVersion(t *testing.T) {
 	t.Parallel()
 	for args, parts := range map[string][]string{
 		"--help":          {"demo", "consume", "put", "emulator"},
-		"demo --help":     {"--records", "100000", "--seed"},
+		"demo --help":     {"--records", "100000", "--reshard", "UpdateShardCount", "--seed"},
 		"consume --help":  {"--until-caught-up", "trim-horizon", "data_base64", "us-east-1"},
 		"put --help":      {"--key-field", "1 MiB", "stored twice"},
 		"emulator --help": {"127.0.0.1:4567", "NAME:SHARDS"},
@@ -127,25 +130,40 @@ func TestDemo_ofAFleetOfProcessesLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: a fleet of processes takes 18 s; the full run and the demo itself have it")
 	}
-	got := command(t.Context(), "", "demo", "--records", "2000", "--seed", "3")
-	if got.code != exitOK {
-		t.Errorf("exit code %d, want 0; errors: %s", got.code, got.err)
-	}
-	lines := strings.Split(got.out, "\n")
-	for _, want := range []string{"  produced 2000", "  delivered 2000", "  lost 0", "  out of order 0"} {
-		if !slices.Contains(lines, want) {
-			t.Errorf("no line %q", want)
-		}
-	}
-	for _, want := range []string{
-		"FailoverTime is " + demo.FailoverTime.String(), "--seed 3", "split of shard ", "merge of shard ", "kill -9 of worker-",
-		"graceful stop of worker-", "worker-4 joins", "worker-4 took shard", "takeover time after kill -9", "handoff gap after graceful stop",
+	rows := regexp.MustCompile(`(?m)^  rows (\d+), open shards (\d+)$`)
+	for name, c := range map[string]struct {
+		args string
+		want []string
+	}{
+		"the usual":   {"--seed 3", []string{"--seed 3", "split of shard ", "merge of shard "}},
+		"20 reshards": {"--seed 5 --reshard 20", []string{"--seed 5", "split of shard ", "merge of shard ", "scaling from "}},
 	} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("nothing about %q", want)
-		}
-	}
-	if t.Failed() {
-		t.Logf("it printed\n%s", got.out)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := command(t.Context(), "", append([]string{"demo", "--records", "2000"}, strings.Fields(c.args)...)...)
+			if got.code != exitOK {
+				t.Errorf("exit code %d, want 0; errors: %s", got.code, got.err)
+			}
+			lines := strings.Split(got.out, "\n")
+			for _, want := range []string{"  produced 2000", "  delivered 2000", "  lost 0", "  out of order 0"} {
+				if !slices.Contains(lines, want) {
+					t.Errorf("no line %q", want)
+				}
+			}
+			if m := rows.FindStringSubmatch(got.out); m == nil || m[1] != m[2] {
+				t.Errorf("rows and open shards at the end: %q, want as many of each", m)
+			}
+			for _, want := range append(c.want,
+				"FailoverTime is "+demo.FailoverTime.String(), "Cleanup.Interval "+demo.CleanupInterval.String(), "kill -9 of worker-",
+				"graceful stop of worker-", "worker-4 joins", "worker-4 took shard", "takeover time after kill -9", "handoff gap after graceful stop",
+			) {
+				if !strings.Contains(got.out, want) {
+					t.Errorf("nothing about %q", want)
+				}
+			}
+			if t.Failed() {
+				t.Logf("it printed\n%s", got.out)
+			}
+		})
 	}
 }

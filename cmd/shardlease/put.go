@@ -12,8 +12,8 @@ import (
 )
 
 type putCmd struct {
-	Stream   string `required:"" placeholder:"NAME" help:"Stream to put into."`
-	KeyField string `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
+	Stream   string  `required:"" placeholder:"NAME" help:"Stream to put into."`
+	KeyField *string `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
 	cloud.KinesisFlags
 	File string `arg:"" optional:"" help:"File to read, one record a line; - or nothing: standard input."`
 }
@@ -31,6 +31,12 @@ func (c putCmd) Validate() error {
 
 // Run reads the input to its end.
 func (c putCmd) Run(ctx context.Context, s streams) error {
+	key := ""
+	if c.KeyField != nil {
+		if key = *c.KeyField; key == "" {
+			return usageError{errors.New("--key-field is empty, want the name of a field; leave the flag out to key lines by their hash")}
+		}
+	}
 	in, source, err := c.open(s)
 	if err != nil {
 		return err
@@ -39,7 +45,7 @@ func (c putCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	err = put.Run(ctx, api, in, put.Options{Stream: c.Stream, KeyField: c.KeyField, Source: source, Where: c.String(), Log: s.err})
+	err = put.Run(ctx, api, in, put.Options{Stream: c.Stream, KeyField: key, Source: source, Where: c.String(), Log: s.err})
 	if closing := in.Close(); err == nil && closing != nil {
 		return fmt.Errorf("close %s: %w", source, closing)
 	}

@@ -24,7 +24,7 @@ wait_http() {
 
 start_dynalite() {
   local port; port=$(free_port)
-  node "$servers_dir/node_modules/dynalite/cli.js" --host 127.0.0.1 --port "$port" --createTableMs 50 --updateTableMs 50 --deleteTableMs 50 >/dev/null &
+  node --require "$servers_dir/aborts.js" "$servers_dir/node_modules/dynalite/cli.js" --host 127.0.0.1 --port "$port" --createTableMs 50 --updateTableMs 50 --deleteTableMs 50 >/dev/null &
   server_pids+=($!)
   DYNAMODB_URL=http://127.0.0.1:$port
   wait_http "$DYNAMODB_URL" dynalite

@@ -3,6 +3,7 @@ package awshttp
 import (
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdkhttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -13,8 +14,12 @@ import (
 // them.
 const idleConnections = 100
 
+// idleTime is how long a connection stays open without a request. The SDK keeps one for 90 s. The shards of a worker use
+// every connection that they need many times a second; what is left over from a burst, as at the start, costs some 25 KB each.
+const idleTime = 30 * time.Second
+
 // Prepare returns a copy of cfg for the clients of a worker. A client that is the SDK's own, or absent, keeps more idle
-// connections, unless whoever configured it has already changed their number; one of another kind is used as it is.
+// connections, and each for a shorter time, unless whoever configured it has already changed their number; one of another kind is used as it is.
 // In both cases requests pass through [HideWriterTo].
 func Prepare(cfg aws.Config) aws.Config {
 	cfg = cfg.Copy()
@@ -28,6 +33,9 @@ func Prepare(cfg aws.Config) aws.Config {
 				return
 			}
 			t.MaxIdleConnsPerHost = idleConnections
+			if t.IdleConnTimeout == sdkhttp.DefaultHTTPTransportIdleConnTimeout {
+				t.IdleConnTimeout = idleTime
+			}
 			if t.MaxIdleConns != 0 {
 				t.MaxIdleConns = max(t.MaxIdleConns, 2*idleConnections) // Kinesis and DynamoDB
 			}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdkhttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -57,18 +58,22 @@ func TestHideWriterTo_passesARequestWithoutABody(t *testing.T) {
 	}
 }
 
-func TestPrepare_keepsMoreConnectionsUnlessToldHowMany(t *testing.T) {
+func TestPrepare_keepsMoreConnectionsButNotForLongUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
-	perHost := func(c aws.HTTPClient) int {
-		return c.(hider).next.(*sdkhttp.BuildableClient).GetTransport().MaxIdleConnsPerHost
+	transport := func(c aws.HTTPClient) *http.Transport {
+		return c.(hider).next.(*sdkhttp.BuildableClient).GetTransport()
 	}
-	if n := perHost(Prepare(aws.Config{}).HTTPClient); n != idleConnections {
-		t.Errorf("%d idle connections by default", n)
+	if tr := transport(Prepare(aws.Config{}).HTTPClient); tr.MaxIdleConnsPerHost != idleConnections || tr.IdleConnTimeout != idleTime {
+		t.Errorf("%d idle connections for %v by default", tr.MaxIdleConnsPerHost, tr.IdleConnTimeout)
+	}
+	patient := sdkhttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) { tr.IdleConnTimeout = time.Hour })
+	if d := transport(Prepare(aws.Config{HTTPClient: patient}).HTTPClient).IdleConnTimeout; d != time.Hour {
+		t.Errorf("idle connections live for %v, they asked for 1h", d)
 	}
 	theirs := sdkhttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) { tr.MaxIdleConnsPerHost = 3 })
 	before := aws.Config{HTTPClient: theirs, Region: "eu-north-1"}
 	after := Prepare(before)
-	if n := perHost(after.HTTPClient); n != 3 {
+	if n := transport(after.HTTPClient).MaxIdleConnsPerHost; n != 3 {
 		t.Errorf("%d idle connections, they asked for 3", n)
 	}
 	if before.HTTPClient != aws.HTTPClient(theirs) || after.Region != before.Region {

@@ -90,6 +90,18 @@ func (a *Audit) First(worker, lease string) (time.Time, bool) {
 	return at, ok
 }
 
+// FirstOf is when any worker was given the first record of that lease.
+func (a *Audit) FirstOf(lease string) (at time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, t := range a.firstOf {
+		if strings.HasSuffix(key, " "+lease) && (!ok || t.Before(at)) {
+			at, ok = t, true
+		}
+	}
+	return at, ok
+}
+
 // Token is the largest token that was seen for a lease.
 func (a *Audit) Token(lease string) int64 {
 	a.mu.Lock()

@@ -43,10 +43,18 @@ type Fleet struct {
 // New makes a fleet without workers over a stream of so many shards. Whatever still runs is stopped when the test ends.
 func New(tb testing.TB, shards int, opts ...emulator.Option) *Fleet {
 	tb.Helper()
+	return NewWith(tb, func(create func(string, int)) { create(Stream, shards) }, opts...)
+}
+
+// NewWith makes a fleet over the streams that streams creates; one of them must be called Stream.
+func NewWith(tb testing.TB, streams func(create func(name string, shards int)), opts ...emulator.Option) *Fleet {
+	tb.Helper()
 	s := emulator.New(opts...)
-	if err := s.CreateStream(Stream, shards); err != nil {
-		tb.Fatal(err)
-	}
+	streams(func(name string, shards int) {
+		if err := s.CreateStream(name, shards); err != nil {
+			tb.Fatal(err)
+		}
+	})
 	f := &Fleet{
 		T: tb, Server: s, Kinesis: kinesis.NewFromConfig(s.ClientConfig("test")), DynamoDB: dynamodb.NewFromConfig(s.ClientConfig("test")),
 		Audit: newAudit(), next: map[string]int{},

@@ -58,14 +58,12 @@ func (f *Fleet) Split(id string) {
 		if *s.ShardId != id {
 			continue
 		}
-		low, _ := new(big.Int).SetString(*s.HashKeyRange.StartingHashKey, 10)
-		high, _ := new(big.Int).SetString(*s.HashKeyRange.EndingHashKey, 10)
-		middle := low.Add(low, high).Rsh(low, 1).String()
+		at := middle(s)
 		stream := Stream
 		if _, err := f.Kinesis.SplitShard(f.T.Context(), &kinesis.SplitShardInput{
-			StreamName: &stream, ShardToSplit: &id, NewStartingHashKey: &middle,
+			StreamName: &stream, ShardToSplit: &id, NewStartingHashKey: &at,
 		}); err != nil {
-			f.T.Fatalf("split %s at %s: %v", id, middle, err)
+			f.T.Fatalf("split %s at %s: %v", id, at, err)
 		}
 		return
 	}
@@ -189,4 +187,30 @@ func (f *Fleet) Reshard(random *rand.Rand, low, high int) string {
 		f.Split(id)
 		return "split " + id
 	}
+}
+
+// SplitHalf splits every second open shard, and returns the ids of the shards that it split.
+func (f *Fleet) SplitHalf() []string {
+	f.T.Helper()
+	var split []string
+	stream := Stream
+	for i, s := range f.OpenShards() {
+		if i%2 != 0 {
+			continue
+		}
+		if _, err := f.Kinesis.SplitShard(f.T.Context(), &kinesis.SplitShardInput{
+			StreamName: &stream, ShardToSplit: s.ShardId, NewStartingHashKey: aws.String(middle(s)),
+		}); err != nil {
+			f.T.Fatalf("split %s: %v", *s.ShardId, err)
+		}
+		split = append(split, *s.ShardId)
+	}
+	return split
+}
+
+// middle is the hash key in the middle of a shard's.
+func middle(s kinesistypes.Shard) string {
+	low, _ := new(big.Int).SetString(*s.HashKeyRange.StartingHashKey, 10)
+	high, _ := new(big.Int).SetString(*s.HashKeyRange.EndingHashKey, 10)
+	return low.Add(low, high).Rsh(low, 1).String()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -107,18 +109,15 @@ func splitStream(t *testing.T, e *env) (name string, parent types.Shard) {
 // wantShards compares the shards' indices.
 func wantShards(t *testing.T, shards []types.Shard, want string) {
 	t.Helper()
-	got := ""
-	for i, id := range idsOf(shards) {
-		if i > 0 {
-			got += " "
-		}
+	var indices []string
+	for _, id := range idsOf(shards) {
 		var n int
 		if _, err := fmt.Sscanf(id, "shardId-%012d", &n); err != nil {
 			t.Fatalf("shard id %q: %v", id, err)
 		}
-		got += fmt.Sprint(n)
+		indices = append(indices, strconv.Itoa(n))
 	}
-	if got != want {
+	if got := strings.Join(indices, " "); got != want {
 		t.Errorf("shards %s, want %s", got, want)
 	}
 }

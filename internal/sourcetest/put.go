@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -53,7 +54,7 @@ var putCases = []testCase{
 		name := e.stream(t, 2)
 		var batch []types.PutRecordsRequestEntry
 		for i := range 500 {
-			batch = append(batch, types.PutRecordsRequestEntry{PartitionKey: aws.String(fmt.Sprint(i)), Data: fmt.Appendf(nil, "r%d", i)})
+			batch = append(batch, types.PutRecordsRequestEntry{PartitionKey: aws.String(strconv.Itoa(i)), Data: fmt.Appendf(nil, "r%d", i)})
 		}
 		out, err := e.PutRecords(t.Context(), &kinesis.PutRecordsInput{StreamName: &name, Records: batch})
 		if err != nil {
@@ -144,7 +145,7 @@ var putCases = []testCase{
 func putOf(records, size int) []types.PutRecordsRequestEntry {
 	out := make([]types.PutRecordsRequestEntry, records)
 	for i := range out {
-		out[i] = types.PutRecordsRequestEntry{PartitionKey: aws.String(fmt.Sprint(i)), Data: bytes.Repeat([]byte("x"), size)}
+		out[i] = types.PutRecordsRequestEntry{PartitionKey: aws.String(strconv.Itoa(i)), Data: bytes.Repeat([]byte("x"), size)}
 	}
 	return out
 }

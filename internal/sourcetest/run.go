@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ type testCase struct {
 // Run tests the server that cfg reaches; every stream it makes is deleted again. The subtests run in parallel and wait in
 // real time.
 func Run(t *testing.T, cfg aws.Config, f Features) {
+	t.Helper()
 	e := &env{Client: kinesis.NewFromConfig(cfg), cfg: cfg, features: f, run: time.Now().UnixNano()}
 	for _, cases := range [][]testCase{putCases, readCases, listCases, reshardCases, streamCases, fanoutCases} {
 		for _, c := range cases {
@@ -83,6 +85,7 @@ func (e *env) stream(t *testing.T, shards int) string {
 }
 
 func (e *env) deleteLater(t *testing.T, name string) {
+	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -211,13 +214,9 @@ func code(err error) string {
 // wantCode fails unless err is the service's error of one of these names.
 func wantCode(t *testing.T, what string, err error, names ...string) {
 	t.Helper()
-	got := code(err)
-	for _, name := range names {
-		if got == name {
-			return
-		}
+	if !slices.Contains(names, code(err)) {
+		t.Errorf("%s: error %v, want %v", what, err, names)
 	}
-	t.Errorf("%s: error %v, want %v", what, err, names)
 }
 
 func texts(records []types.Record) []string {

@@ -172,7 +172,7 @@ func (k *Service) listConsumers(now time.Time, in *listConsumersInput) (any, *wi
 	if err := k.rate("ListStreamConsumers", "", 5); err != nil {
 		return nil, err
 	}
-	limit, err := within("MaxResults", in.MaxResults, 100, 1, 10_000)
+	limit, err := within("MaxResults", in.MaxResults, 100, 10_000)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func (k *Service) listStreams(now time.Time, in *listStreamsInput) (any, *wire.E
 	if err := k.rate("ListStreams", "", 5); err != nil {
 		return nil, err
 	}
-	limit, err := within("Limit", in.Limit, 100, 1, 10_000)
+	limit, err := within("Limit", in.Limit, 100, 10_000)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (k *Service) describeStream(now time.Time, in *describeStreamInput) (any, *
 	if err != nil {
 		return nil, err
 	}
-	limit, err := within("Limit", in.Limit, 100, 1, 10_000)
+	limit, err := within("Limit", in.Limit, 100, 10_000)
 	if err != nil {
 		return nil, err
 	}

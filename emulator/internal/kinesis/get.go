@@ -28,7 +28,7 @@ func (k *Service) getRecords(now time.Time, in *getRecordsInput) (any, *wire.Err
 	if !ok {
 		return nil, invalid("Invalid ShardIterator.")
 	}
-	limit, err := within("Limit", in.Limit, maxGetRecords, 1, maxGetRecords)
+	limit, err := within("Limit", in.Limit, maxGetRecords, maxGetRecords)
 	if err != nil {
 		return nil, err
 	}

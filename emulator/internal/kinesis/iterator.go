@@ -29,7 +29,7 @@ func (k *Service) getShardIterator(now time.Time, in *getShardIteratorInput) (an
 	if err != nil {
 		return nil, err
 	}
-	if !k.allow("GetShardIterator "+s.arn+x.id, 5, 5, 1) {
+	if !k.allow("GetShardIterator "+s.arn+x.id, 5, 5) {
 		return nil, throttled(x)
 	}
 	from, err := x.position(now, in.ShardIteratorType, in.StartingSequenceNumber, in.Timestamp)

@@ -22,17 +22,17 @@ type bucket struct {
 	at     time.Time
 }
 
-// allow takes cost from the bucket of this name, which fills at rate a second up to burst, and tells whether there was
-// that much. Without Limits it always is.
-func (k *Service) allow(name string, rate, burst, cost float64) bool {
+// allow takes one token from the bucket of this name, which fills at rate a second up to burst, and tells whether there
+// was one. Without Limits there always is.
+func (k *Service) allow(name string, rate, burst float64) bool {
 	if !k.cfg.Limits {
 		return true
 	}
 	b := k.bucket(name, rate, burst)
-	if b.tokens < cost {
+	if b.tokens < 1 {
 		return false
 	}
-	b.tokens -= cost
+	b.tokens--
 	return true
 }
 
@@ -57,7 +57,7 @@ func (k *Service) bucket(name string, rate, burst float64) *bucket {
 
 // rate refuses a control call beyond perSecond; scope is what the rate is counted by, "" for the account.
 func (k *Service) rate(operation, scope string, perSecond float64) *wire.Error {
-	if k.allow(operation+" "+scope, perSecond, perSecond, 1) {
+	if k.allow(operation+" "+scope, perSecond, perSecond) {
 		return nil
 	}
 	if scope == "" {
@@ -79,7 +79,7 @@ func (k *Service) admitPut(x *shard, size int) bool {
 	if k.bucket("put bytes "+name, shardPutBytes, shardPutBytes).tokens < float64(size) {
 		return false
 	}
-	if !k.allow("put records "+name, shardPutRecords, shardPutRecords, 1) {
+	if !k.allow("put records "+name, shardPutRecords, shardPutRecords) {
 		return false
 	}
 	k.spend("put bytes "+name, shardPutBytes, shardPutBytes, float64(size))
@@ -92,7 +92,7 @@ func (k *Service) admitGet(x *shard) bool {
 		return true
 	}
 	name := x.stream.arn + x.id
-	return k.allow("get bytes "+name, shardGetBytes, shardGetBytes, 1) && k.allow("get calls "+name, shardGetCalls, shardGetCalls, 1)
+	return k.allow("get bytes "+name, shardGetBytes, shardGetBytes) && k.allow("get calls "+name, shardGetCalls, shardGetCalls)
 }
 
 func (k *Service) chargeGet(x *shard, records []record) {

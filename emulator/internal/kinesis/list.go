@@ -42,7 +42,7 @@ type listToken struct {
 }
 
 func (k *Service) listShards(now time.Time, in *listShardsInput) (any, *wire.Error) {
-	limit, err := within("MaxResults", in.MaxResults, 1000, 1, 10_000)
+	limit, err := within("MaxResults", in.MaxResults, 1000, 10_000)
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func (k *Service) updateShardCount(now time.Time, in *updateShardCountInput) (an
 	if in.TargetShardCount == nil {
 		return nil, malformed("TargetShardCount is needed")
 	}
-	want, err := within("TargetShardCount", in.TargetShardCount, 0, 1, maxShards)
+	want, err := within("TargetShardCount", in.TargetShardCount, 0, maxShards)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (k *Service) updateShardCount(now time.Time, in *updateShardCountInput) (an
 	if want > 2*have || 2*want < have {
 		return nil, wire.Errorf("LimitExceededException", "TargetShardCount is %d, want at least half and at most double the %d open shards of stream %s", want, have, s.name)
 	}
-	if !k.allow("UpdateShardCount "+s.arn, 10.0/(24*60*60), 10, 1) {
+	if !k.allow("UpdateShardCount "+s.arn, 10.0/(24*60*60), 10) {
 		return nil, wire.Errorf("LimitExceededException", "stream %s has been scaled ten times in 24 hours", s.name)
 	}
 	s.scale(now, want)

@@ -148,13 +148,13 @@ func inUse(format string, args ...any) *wire.Error {
 	return wire.Errorf("ResourceInUseException", format, args...)
 }
 
-// within checks an optional number: nil gives the default.
-func within(name string, n *int, standard, low, high int) (int, *wire.Error) {
+// within checks an optional number, of which 1 is the least: nil gives the default.
+func within(name string, n *int, standard, high int) (int, *wire.Error) {
 	if n == nil {
 		return standard, nil
 	}
-	if *n < low || *n > high {
-		return 0, malformed("%s is %d, want %d to %d", name, *n, low, high)
+	if *n < 1 || *n > high {
+		return 0, malformed("%s is %d, want 1 to %d", name, *n, high)
 	}
 	return *n, nil
 }

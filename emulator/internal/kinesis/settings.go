@@ -180,7 +180,7 @@ func (k *Service) listTagsForStream(now time.Time, in *listTagsInput) (any, *wir
 	if err != nil {
 		return nil, err
 	}
-	limit, err := within("Limit", in.Limit, maxTags, 1, maxTags)
+	limit, err := within("Limit", in.Limit, maxTags, maxTags)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func newStream(now time.Time, name, mode string, shards int) *stream {
 func (s *stream) next() uint64 { s.count++; return s.count }
 
 // addShard opens a shard; the caller has closed what had its hash keys before.
-func (s *stream) addShard(now time.Time, lo, hi hash, parent, adjacent *shard) *shard {
+func (s *stream) addShard(now time.Time, lo, hi hash, parent, adjacent *shard) {
 	index := len(s.shards)
 	x := &shard{
 		stream: s, index: index, id: shardID(index), tail: sequenceTail(index), lo: lo, hi: hi,
@@ -81,7 +81,6 @@ func (s *stream) addShard(now time.Time, lo, hi hash, parent, adjacent *shard) *
 	}
 	at, _ := s.place(lo)
 	s.open = slices.Insert(s.open, at, x)
-	return x
 }
 
 // place is where among the open shards the one that starts at lo is or belongs.

@@ -2,6 +2,7 @@ package kinesis
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestStream_coversTheRingOnceAndLosesNothing(t *testing.T) {
 			x := s.open[i]
 			switch rapid.SampledFrom([]string{"put", "split", "merge", "scale"}).Draw(t, "step") {
 			case "put":
-				key := fmt.Sprint(rapid.Int().Draw(t, "key"))
+				key := strconv.Itoa(rapid.Int().Draw(t, "key"))
 				s.route(hashOf(key)).append(now, key, []byte(key))
 				put++
 			case "split":
@@ -115,12 +116,12 @@ func TestShard_trimKeepsWhatIsBeingEncoded(t *testing.T) {
 	p := x.read(now, x.start, 10, maxPageBytes)
 	for i := range 100 {
 		x.trim(now.Add(time.Duration(i) * time.Minute))
-		if got := x.read(now, x.start, 1, maxPageBytes).records[0]; string(got.data) != fmt.Sprint(i) {
+		if got := x.read(now, x.start, 1, maxPageBytes).records[0]; string(got.data) != strconv.Itoa(i) {
 			t.Fatalf("after %d minutes the first record is %s, want %d", i, got.data, i)
 		}
 	}
 	for i, r := range p.records {
-		if string(r.data) != fmt.Sprint(i) {
+		if string(r.data) != strconv.Itoa(i) {
 			t.Errorf("record %d of the old page became %s", i, r.data)
 		}
 	}

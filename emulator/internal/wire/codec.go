@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -124,9 +125,7 @@ func WriteResult(w http.ResponseWriter, codec Codec, v any) {
 // "com.amazonaws.dynamodb.v20120810#".
 func WriteError(w http.ResponseWriter, codec Codec, namespace string, e *Error) {
 	fields := map[string]any{"__type": namespace + e.Code, "message": e.Message}
-	for name, value := range e.Fields {
-		fields[name] = value
-	}
+	maps.Copy(fields, e.Fields)
 	body, err := codec.Marshal(fields)
 	if err != nil { // a field that cannot be encoded: the code and the message can
 		body, _ = codec.Marshal(map[string]any{"__type": namespace + e.Code, "message": e.Message})

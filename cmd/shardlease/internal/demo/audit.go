@@ -35,10 +35,13 @@ type verdict struct {
 	outOfOrder int64
 	examples   []string // the first few of what must not be
 	moves      []move
+	table      *inventory // nil: not looked at
 }
 
 // ok tells that nothing happened that must not.
-func (v verdict) ok() bool { return v.lost == 0 && v.outOfOrder == 0 && v.unknown == 0 }
+func (v verdict) ok() bool {
+	return v.lost == 0 && v.outOfOrder == 0 && v.unknown == 0 && (v.table == nil || len(v.table.missing()) == 0)
+}
 
 func (v *verdict) blame(format string, args ...any) {
 	if len(v.examples) < 5 {

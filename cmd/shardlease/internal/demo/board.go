@@ -124,6 +124,12 @@ func (b *board) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
+// reach waits until this share of all records is stored.
+func (b *board) reach(ctx context.Context, share float64) error {
+	at := int(share * float64(b.total))
+	return b.wait(ctx, func() bool { return b.stored >= at })
+}
+
 // say adds to the timeline.
 func (b *board) say(format string, args ...any) {
 	at := b.now()
@@ -210,7 +216,11 @@ func (b *board) take(a arrival) {
 			if s := b.shard(a.Shard); s.owner == a.worker {
 				s.owner = ""
 			}
-			b.note(a.at, "%s %s %s", a.worker, a.Kind, short(a.Shard))
+			finished := ""
+			if b.shard(a.Shard).ended {
+				finished = ", which is finished"
+			}
+			b.note(a.at, "%s %s %s%s", a.worker, a.Kind, short(a.Shard), finished)
 		case ended:
 			b.shard(a.Shard).ended = true
 			b.note(a.at, "%s read %s to its end", a.worker, short(a.Shard))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"golang.org/x/sync/errgroup"
 
@@ -31,6 +32,7 @@ const (
 // Options say how large the demo is.
 type Options struct {
 	Workers, Shards, Records int
+	Reshards                 int // random ones; 0: one split and one merge
 	Seed                     uint64
 	Bin                      string                                          // the program to run as a worker
 	Args                     func(id, endpoint, stream, app string) []string // how to run it so
@@ -52,8 +54,8 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		return err
 	}
 	defer closeServer()
-	_, _ = fmt.Fprintf(out, "%d workers share %d shards and %d records; FailoverTime is %v (a lease is respected for so long after its last renewal; the default is 10s); --seed %d\n\n",
-		o.Workers, o.Shards, o.Records, FailoverTime, o.Seed)
+	_, _ = fmt.Fprintf(out, "%d workers share %d shards and %d records; FailoverTime is %v (a lease is respected for so long after its last renewal; the default is 10s), Cleanup.Interval %v (between looks for rows of finished shards that may go; the default is 60s); --seed %d\n\n",
+		o.Workers, o.Shards, o.Records, FailoverTime, CleanupInterval, o.Seed)
 
 	b := newBoard(clock, o.Records)
 	f := newFleet(o.Bin, b, func(id string) []string { return o.Args(id, endpoint, stream, app) })
@@ -63,7 +65,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		defer close(drawn)
 		(&screen{out: out, terminal: isTerminal(out), board: b}).run(drawing)
 	}()
-	staged := stage(ctx, server, b, f, o)
+	table, staged := stage(ctx, server, b, f, o)
 	f.close(ctx)
 	stopDrawing()
 	<-drawn
@@ -74,11 +76,12 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		return staged
 	}
 	v := audit(b.evidence())
+	v.table = &table
 	v.print(out)
 	_, _ = fmt.Fprintf(out, "  took %.1f s, --seed %d\n", b.now().Seconds(), o.Seed)
 	if !v.ok() {
 		f.printLogs(out)
-		return fmt.Errorf("%w: %d lost, %d out of order, %d never produced", ErrVerdict, v.lost, v.outOfOrder, v.unknown)
+		return fmt.Errorf("%w: %d lost, %d out of order, %d never produced, %d open shards without a row", ErrVerdict, v.lost, v.outOfOrder, v.unknown, len(table.missing()))
 	}
 	if faults := b.faults(); len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
@@ -86,37 +89,45 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	return nil
 }
 
-// stage starts the fleet, lets everything happen, and returns when all records have arrived, or no more do.
-func stage(ctx context.Context, server *emulator.Server, b *board, f *fleet, o Options) error {
+// stage starts the fleet, lets everything happen, and returns when all records have arrived, or no more do. The inventory is
+// of that moment, with the fleet still running, some seconds later if there are rows that may go.
+func stage(ctx context.Context, server *emulator.Server, b *board, f *fleet, o Options) (inventory, error) {
 	for i := range o.Workers {
 		if err := f.start(name(i)); err != nil {
-			return err
+			return inventory{}, err
 		}
 	}
 	if err := assembled(ctx, b, o); err != nil {
-		return err
+		return inventory{}, err
 	}
 	b.say("the producer starts")
 	api := kinesis.NewFromConfig(server.AWSConfig())
-	// Two sources of chance, so that what one of them is asked does not change what the other answers.
+	// Three sources of chance, so that what one of them is asked does not change what the others answer.
+	chance := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, n)) }
+	low, high := bounds(o.Shards)
+	r := &resharder{stream: stream, api: api, board: b, random: chance(3), low: low, high: high}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		l := load{stream: stream, records: o.Records, keys: keysFor(o.Records), random: rand.New(rand.NewPCG(o.Seed, 1))}
-		if err := l.run(groupCtx, api, b); err != nil {
-			return err
-		}
-		b.say("the producer is done")
-		return nil
+		// The rest is put when there is nothing more to happen: enough for every shard that may be open then.
+		l := load{stream: stream, records: o.Records - high, keys: keysFor(o.Records), random: chance(1)}
+		return l.run(groupCtx, api, b)
 	})
+	group.Go(func() error { return r.run(groupCtx, o.Reshards) })
 	group.Go(func() error {
-		s := scenario{stream: stream, api: api, board: b, fleet: f, joiner: name(o.Workers), random: rand.New(rand.NewPCG(o.Seed, 2))}
+		s := scenario{board: b, fleet: f, joiner: name(o.Workers), random: chance(2)}
 		return s.run(groupCtx)
 	})
 	if err := group.Wait(); err != nil {
-		return err
+		return inventory{}, err
+	}
+	if err := r.putLast(ctx, high); err != nil {
+		return inventory{}, err
 	}
 	drain(ctx, b)
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return inventory{}, context.Cause(ctx)
+	}
+	return settle(ctx, dynamodb.NewFromConfig(server.AWSConfig()), r)
 }
 
 func name(i int) string { return fmt.Sprintf("worker-%d", i+1) }

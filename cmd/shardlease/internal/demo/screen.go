@@ -130,12 +130,16 @@ func (s *screen) lines() []string {
 	lines := []string{
 		fmt.Sprintf("%.1f s   stored %d of %d   delivered %d", b.now().Seconds(), b.stored, b.total, b.arrived), "",
 	}
-	for i, id := range slices.Sorted(maps.Keys(b.shards)) {
-		if i == mostShards {
-			lines = append(lines, fmt.Sprintf("  and %d shards more", len(b.shards)-mostShards))
-			break
-		}
+	ids := slices.Sorted(maps.Keys(b.shards))
+	if len(ids) > mostShards { // what has ended is over
+		ids = slices.DeleteFunc(ids, func(id string) bool { return b.shards[id].ended })
+	}
+	ids = ids[:min(len(ids), mostShards)]
+	for _, id := range ids {
 		lines = append(lines, shardLine(b.shards[id]))
+	}
+	if more := len(b.shards) - len(ids); more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d shards more", more))
 	}
 	var workers []string
 	for _, w := range b.workers {

@@ -29,6 +29,9 @@ func (v verdict) print(w io.Writer) {
 	for _, e := range v.examples {
 		fmt.Fprintf(&b, "    %s\n", e)
 	}
+	if v.table != nil {
+		v.table.print(&b)
+	}
 	v.printMoves(&b)
 	_, _ = io.WriteString(w, b.String()) // if nobody can read it, the exit code still tells
 }

@@ -1,0 +1,51 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A worker that has just taken many shards, or comes back from a pause, would ask for all of them at the same moment: a
+// connection, its buffers and a deep stack each, most of which are of no use a second later but stay in the process. So
+// only so many requests start at once.
+const (
+	// requestsAtOnce is how many requests of a worker may be young. It is as many as awshttp keeps connections for.
+	requestsAtOnce = 100
+	// youth is how long a request counts at most. One that takes longer, because it is large, comes from far away, or hangs,
+	// keeps nobody waiting: 500 requests a second can start whatever becomes of them, and 5,000 if they take 20 ms.
+	youth = 200 * time.Millisecond
+)
+
+var errNoReturn = errors.New("the client ended its goroutine instead of returning")
+
+// request makes one request: it waits for its turn, and then for the answer. It returns ctx's cause if the turn did not
+// come.
+//
+// The calls of the SDK are deeply nested and grow their goroutine's stack to 16 or 32 KB, which it keeps for some garbage
+// collections. The reader of an idle shard calls once a second, so that it would never get rid of it. Each request has a
+// goroutine of its own instead, whose stack is free when it ends; the reader's stays at 4 KB.
+func (r *reader) request(ctx context.Context, f func(context.Context) error) error {
+	turns := r.polling.turns
+	select {
+	case turns <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := errNoReturn
+		defer func() { done <- err }()
+		err = attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, f)
+	}()
+	r.arm(youth)
+	defer r.timer.Stop()
+	select {
+	case err := <-done:
+		<-turns
+		return err
+	case <-r.timer.C:
+		<-turns
+	}
+	return <-done
+}
