@@ -198,6 +198,8 @@ type mute struct{ processor.Base }
 
 func (mute) ProcessRecords(context.Context, processor.ProcessRecordsInput) error { return nil }
 
+func (mute) ShutdownRequested(context.Context, processor.ShutdownRequestedInput) error { return nil }
+
 func (mute) ShardEnded(ctx context.Context, _ processor.ShardEndedInput) error {
 	<-ctx.Done()
 	return context.Cause(ctx)

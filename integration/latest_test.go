@@ -40,6 +40,13 @@ func (r *reader) ProcessRecords(ctx context.Context, in processor.ProcessRecords
 	return in.Checkpointer.Checkpoint(ctx)
 }
 
+func (r *reader) ShutdownRequested(ctx context.Context, in processor.ShutdownRequestedInput) error {
+	if !r.checkpoints {
+		return nil
+	}
+	return in.Checkpointer.Checkpoint(ctx)
+}
+
 func (r *reader) ShardEnded(ctx context.Context, in processor.ShardEndedInput) error {
 	fmt.Println("ended", r.shard)
 	if !r.checkpoints {
