@@ -133,9 +133,11 @@ func TestDemo_ofAFleetOfProcessesLosesNothing(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^  rows (\d+), open shards (\d+)$`)
 	for name, c := range map[string]struct {
 		args string
-		want []string
+		want []string // beside what every run has: among many reshards a worker may read its last shard to the end before it can move
 	}{
-		"the usual":   {"--seed 3", []string{"--seed 3", "split of shard ", "merge of shard "}},
+		"the usual": {"--seed 3", []string{
+			"--seed 3", "split of shard ", "merge of shard ", "worker-4 took shard", "takeover time after kill -9", "handoff gap after graceful stop",
+		}},
 		"20 reshards": {"--seed 5 --reshard 20", []string{"--seed 5", "split of shard ", "merge of shard ", "scaling from "}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +157,7 @@ func TestDemo_ofAFleetOfProcessesLosesNothing(t *testing.T) {
 			}
 			for _, want := range append(c.want,
 				"FailoverTime is "+demo.FailoverTime.String(), "Cleanup.Interval "+demo.CleanupInterval.String(), "kill -9 of worker-",
-				"graceful stop of worker-", "worker-4 joins", "worker-4 took shard", "takeover time after kill -9", "handoff gap after graceful stop",
+				"graceful stop of worker-", "worker-4 joins",
 			) {
 				if !strings.Contains(got.out, want) {
 					t.Errorf("nothing about %q", want)

@@ -165,6 +165,10 @@ func cause(was, is *tenure, fates []fate) string {
 	return fmt.Sprintf("move of a lease from %s to %s", was.worker, is.worker)
 }
 
+func endedBy(e evidence, worker, shard string) bool {
+	return slices.ContainsFunc(e.arrivals, func(a arrival) bool { return a.Kind == ended && a.Shard == shard && a.worker == worker })
+}
+
 // movesOf finds where the shards of each fate went.
 func movesOf(e evidence, tenures []*tenure) []move {
 	var moves []move
@@ -188,6 +192,9 @@ func movesOf(e evidence, tenures []*tenure) []move {
 			}
 			if old >= 0 && m.first >= 0 {
 				m.gap = f.at + m.first - old
+			}
+			if m.to == "" && endedBy(e, f.worker, shard) {
+				continue // it had an end before it could have another owner
 			}
 			moves = append(moves, m)
 		}

@@ -99,7 +99,7 @@ func (s *scenario) alone(id string) (alone bool) {
 	return alone
 }
 
-// moved waits until others read what a worker read.
+// moved waits until others read what a worker read, but for shards that it, or anybody, has read to their ends meanwhile.
 func (s *scenario) moved(ctx context.Context, id string, held []string) error {
 	bounded, cancel := loop.Timeout(ctx, reaction, "take over "+list(held))
 	defer cancel()
@@ -107,7 +107,8 @@ func (s *scenario) moved(ctx context.Context, id string, held []string) error {
 	err := s.board.wait(bounded, func() bool {
 		waiting = nil
 		for _, shard := range held {
-			if owner := s.board.shards[shard].owner; owner == "" || owner == id {
+			at := s.board.shards[shard]
+			if !at.ended && (at.owner == "" || at.owner == id) {
 				waiting = append(waiting, short(shard))
 			}
 		}
