@@ -61,6 +61,10 @@ conformance: ## our two seams against dynalite and kinesis-local
 reshard: ## ten random histories of 200 reshards with kills, two hours each, in virtual time
 	go test -count=1 -timeout 30m -run TestFleet_survivesTwoHours -v . -reshard-seeds 10 -reshard-seed $(SEED)
 
+.PHONY: balance
+balance: ## whole fleets and the production planner in virtual time, beside KCL 2.x, with four times the seeds
+	go run ./internal/sim/balance -seed $(if $(filter-out 0,$(SEED)),$(SEED),1) -more 4
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k
