@@ -65,6 +65,10 @@ reshard: ## ten random histories of 200 reshards with kills, two hours each, in 
 storm: ## half of 10,000 shards split at once, in virtual time (minutes of real time)
 	go test -count=1 -timeout 30m -run TestFleet_takesASplitStorm -v . -storm-shards 10000
 
+.PHONY: balance
+balance: ## whole fleets and the production planner in virtual time, beside KCL 2.x, with four times the seeds
+	go run ./internal/sim/balance -seed $(if $(filter-out 0,$(SEED)),$(SEED),1) -more 4
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k

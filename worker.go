@@ -51,6 +51,12 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 	// One place decides what is logged of what happens: the hooks, of which the logger is one user.
 	cfg.Hooks = config.Chain(config.SlogHooks(cfg.Logger), cfg.Hooks)
 
+	if o.strategy == nil {
+		var err error
+		if o.strategy, err = leases.StrategyByName(cfg.LeaseManagement.AssignmentStrategy); err != nil {
+			return nil, fmt.Errorf("shardlease: %w", err)
+		}
+	}
 	prepared := awshttp.Prepare(cloud)
 	if o.kinesis == nil {
 		o.kinesis = kinesis.NewFromConfig(prepared)

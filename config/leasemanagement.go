@@ -28,16 +28,18 @@ type LeaseManagementConfig struct {
 	MaxLeasesForWorker int
 
 	// ReadBudget is how many DynamoDB read units a second the whole fleet should spend on looking at the table. A fleet that
-	// would spend more looks less often, down to once in 2×FailoverTime. Default 110; 1 to 100000.
+	// would spend more reads parts of the table most of the time, and everything only when something happens or once in
+	// 6×FailoverTime; then it may still read more, but less than a fleet of KCL 2.x does. Default 110; 1 to 100000.
 	ReadBudget int
 
 	// MaxLeasesToStealAtOneTime bounds how many leases of living owners this worker moves to itself in one look.
 	// Default 0: what the plan says, of Java owners, which cannot be asked to hand over, one; never negative. (KCL: maxLeasesToStealAtOneTime, 1)
 	MaxLeasesToStealAtOneTime int
 
-	// AssignmentStrategy names the built-in rule of who should hold how many leases: "LeaseCount" gives every worker the
-	// same number. shardlease.WithAssignmentStrategy sets one of your own instead. Default LeaseCount.
-	// (KCL: leaseAssignmentStrategy, LEASE_COUNT_BASED)
+	// AssignmentStrategy names the built-in rule of who should hold which leases, one of the constants of this package:
+	// LeaseCount, ThroughputVariance, Sticky, ConsistentHash or Average. What each is good for stands with the type of its name
+	// in package leases. shardlease.WithAssignmentStrategy sets one of your own, or leases.Zone, instead. All workers of an
+	// application must use the same one. Default LeaseCount. (KCL: leaseAssignmentStrategy)
 	AssignmentStrategy string
 
 	// ShardSyncInterval is the period of the audit that compares the leases with the whole ring of hash keys and repairs what
@@ -112,5 +114,17 @@ const (
 	Provisioned BillingMode = "PROVISIONED"
 )
 
-// LeaseCount is the assignment strategy that gives every worker the same number of leases.
-const LeaseCount = "LeaseCount"
+// The names of the built-in assignment strategies. Package leases has a type of the same name for each, which says when to
+// choose it.
+const (
+	LeaseCount         = "LeaseCount"         // the same number of leases for every worker
+	ThroughputVariance = "ThroughputVariance" // the same throughput for every worker
+	Sticky             = "Sticky"             // leases stay with their owners
+	ConsistentHash     = "ConsistentHash"     // the place on a circle of hashes decides
+	Average            = "Average"            // contiguous ranges of hash keys
+)
+
+// AssignmentStrategies returns the names of the built-in assignment strategies.
+func AssignmentStrategies() []string {
+	return []string{LeaseCount, ThroughputVariance, Sticky, ConsistentHash, Average}
+}

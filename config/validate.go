@@ -96,8 +96,8 @@ func (m LeaseManagementConfig) check(f *faults) {
 		}
 	}
 	whenSet(f, p+"ReadBudget", m.ReadBudget, 1, 100_000)
-	if m.AssignmentStrategy != "" && m.AssignmentStrategy != LeaseCount {
-		f.add(p+"AssignmentStrategy", strconv.Quote(m.AssignmentStrategy), strconv.Quote(LeaseCount))
+	if names := AssignmentStrategies(); m.AssignmentStrategy != "" && !slices.Contains(names, m.AssignmentStrategy) {
+		f.add(p+"AssignmentStrategy", strconv.Quote(m.AssignmentStrategy), "one of "+strings.Join(names, ", "))
 	}
 	whenSet(f, p+"ShardSyncInterval", m.ShardSyncInterval, time.Second, day)
 	whenSet(f, p+"ShardSyncConfidence", m.ShardSyncConfidence, 1, 100)

@@ -81,7 +81,7 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 		{lm(func(m *LeaseManagementConfig) { m.ReadBudget = -1 }), `LeaseManagement.ReadBudget is -1, want 1 to 100000`},
 		{
 			lm(func(m *LeaseManagementConfig) { m.AssignmentStrategy = "LEASE_COUNT_BASED" }),
-			`LeaseManagement.AssignmentStrategy is "LEASE_COUNT_BASED", want "LeaseCount"`,
+			`LeaseManagement.AssignmentStrategy is "LEASE_COUNT_BASED", want one of LeaseCount, ThroughputVariance, Sticky, ConsistentHash, Average`,
 		},
 		{lm(func(m *LeaseManagementConfig) { m.ShardSyncInterval = time.Millisecond }), `LeaseManagement.ShardSyncInterval is 1ms, want 1s to 24h0m0s`},
 		{lm(func(m *LeaseManagementConfig) { m.ShardSyncConfidence = 101 }), `LeaseManagement.ShardSyncConfidence is 101, want 1 to 100`},

@@ -19,7 +19,7 @@ type Options struct {
 	Syncer   *shardsync.HierarchicalShardSyncer
 	Open     OpenFunc
 	Factory  processor.Factory
-	Strategy leases.AssignmentStrategy // nil for the built-in one that Config names
+	Strategy leases.AssignmentStrategy // nil for leases.LeaseCount; what Config names is for the caller to look up
 	Shards   cleanup.ShardLister       // for the cleanup of leases
 }
 

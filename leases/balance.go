@@ -205,7 +205,8 @@ func (p *planner) share() {
 		slices.SortFunc(list, p.draw.order)
 	}
 	slices.SortStableFunc(offered, func(a, b int) int { return p.leavingSince(a).Compare(p.leavingSince(b)) })
-	if orphans {
+	// Who stops is about to be replaced as a rule, and the one that takes its place wants its leases, not the others'.
+	if orphans || len(p.view.leaving) > 0 {
 		ask = nil
 	}
 	stale = stale[:clamp(len(stale), room)]
@@ -213,11 +214,12 @@ func (p *planner) share() {
 	room -= len(stale)
 
 	free = free[:clamp(len(free), room)]
-	allowed := free[:clamp(len(free), p.allowance(p.pace.fast)-p.moves.Held-len(stale))]
+	most, more := p.freeAllowance()
+	allowed := free[:clamp(len(free), most-p.moves.Held-len(stale))]
 	p.take(allowed)
 	room -= len(free)
 	if len(allowed) < len(free) {
-		p.againAtNextStep(p.pace.fast)
+		p.again(more)
 	}
 
 	p.ask(append(offered, ask...), room)
@@ -266,8 +268,8 @@ func (p *planner) ripening() {
 	}
 }
 
-// allowance is how many leases a starter may hold by now: all once no other starter has appeared for two steps, half of
-// its share after one.
+// allowance is how many leases a starter may hold by now that it has to ask for: all once no other starter has appeared for
+// two steps, a quarter of its share after one.
 func (p *planner) allowance(step time.Duration) int {
 	all := max(len(p.fleet.Leases), startFree)
 	quiet := p.view.now.Sub(p.view.grew)
@@ -275,7 +277,7 @@ func (p *planner) allowance(step time.Duration) int {
 	case p.view.settled || quiet >= 2*step || p.view.now.Sub(p.view.started) >= p.cfg.FailoverTime:
 		return all
 	case quiet >= step:
-		return max(startFree, p.moves.Target/2)
+		return max(startFree, p.moves.Target/4)
 	}
 	return startFree
 }
@@ -287,6 +289,26 @@ func (p *planner) againAtNextStep(step time.Duration) {
 	} else {
 		p.again(2*step - quiet)
 	}
+}
+
+// freeAllowance is how many leases a starter may hold by now of those that nobody reads, and when it may hold more: a
+// sixteenth of all after a step, then twice as many after each, and all after the fourth. Others who start are not known
+// before they show themselves, and a pause among them means nothing when there are few; with this they find something left
+// for some seconds, and what nobody else wants is read all the same before long.
+func (p *planner) freeAllowance() (most int, more time.Duration) {
+	const steps = 4
+	all := max(len(p.fleet.Leases), startFree)
+	step := 2 * p.pace.fast
+	age := p.view.now.Sub(p.view.started)
+	passed := int(age / step)
+	if p.view.settled || passed >= steps {
+		return all, 0
+	}
+	most = startFree
+	if passed > 0 {
+		most = max(most, all>>(steps+1-passed))
+	}
+	return most, time.Duration(passed+1)*step - age
 }
 
 func (p *planner) again(d time.Duration) {
@@ -334,7 +356,8 @@ func (p *planner) due(row *Sighting) time.Time {
 	if row.Knowledge == Stale {
 		return row.expires(p.view.failover).Add(p.cfg.FailoverTime / 4)
 	}
-	return row.Since.Add(p.lateness())
+	// Who has just started does not take its whole share at once.
+	return later(row.Since, p.view.grew.Add(2*p.pace.slow)).Add(p.lateness())
 }
 
 // lateness is how long after it could, a worker has done its part for certain: by then it has looked.

@@ -72,8 +72,9 @@ func (v View) survey() survey {
 			stood[owner] = row.Since
 		}
 	}
+	holds := v.shows(v.me) // if not, this worker may be the replacement
 	for owner, since := range v.leaving {
-		s.leaving[owner] = v.now.Sub(since) >= ripe(v.failover)
+		s.leaving[owner] = !holds || v.now.Sub(since) >= ripe(v.failover)
 	}
 	for owner, since := range stood {
 		s.suspect[owner] = !alive[owner].After(since)
@@ -102,13 +103,23 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 	for _, id := range slices.Sorted(maps.Keys(s.live)) {
 		f.Workers = append(f.Workers, FleetWorker{ID: id})
 	}
-	at := func(id string) int {
-		if i, ok := slices.BinarySearchFunc(f.Workers, id, func(w FleetWorker, id string) int { return strings.Compare(w.ID, id) }); ok {
-			return i
-		}
-		return -1
+	index := make(map[string]int, len(f.Workers))
+	for i, w := range f.Workers {
+		index[w.ID] = i
 	}
-	var sightings []*Sighting
+	last, lastAt := "", -1 // mostly one row's names are all the same
+	at := func(id string) int {
+		if id != last {
+			i, ok := index[id]
+			if !ok {
+				i = -1
+			}
+			last, lastAt = id, i
+		}
+		return lastAt
+	}
+	f.Leases = make([]FleetLease, 0, len(v.rows))
+	sightings := make([]*Sighting, 0, len(v.rows))
 	for _, row := range v.rows {
 		l := row.Lease
 		if l.TenureSpeaks() {
@@ -116,6 +127,10 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 				f.Workers[w].Go = true
 				f.Workers[w].Max = l.Tenure.Max
 				f.Workers[w].Zone = l.Tenure.Zone
+			}
+			// Whoever asks is a Go worker, and may have no row with its tenure yet.
+			if w := at(l.Owner); w >= 0 && l.HandoffTo == l.Owner {
+				f.Workers[w].Go = true
 			}
 		}
 		if row.Lease.Finished() {
@@ -130,7 +145,9 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 		case row.Knowledge == Stale:
 			claim.Unread = true
 			if l.ActualOwner() != v.me {
-				claim.Former = at(l.ActualOwner())
+				if claim.Former = at(l.ActualOwner()); claim.Former >= 0 {
+					f.Workers[claim.Former].Failing = true
+				}
 			}
 		case state == RowHandingOver || state == RowInTransit:
 			claim.Holder, claim.Fixed = at(l.Owner), true // the one it goes to

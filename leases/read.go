@@ -61,23 +61,46 @@ type Listing struct {
 // what it should be never fails the listing, and is reported once, through Hooks.LeaseSkipped.
 // Rows that others write meanwhile are seen before or after. (KCL: listLeases, listLeasesParallely)
 func (t *Table) List(ctx context.Context) (Listing, error) {
-	segments := int(t.segments.Load())
+	of := int(t.segments.Load())
 	if t.cfg.ScanSegments > 0 {
-		segments = t.cfg.ScanSegments
+		of = t.cfg.ScanSegments
 	}
-	segments = max(1, segments)
-	parts := make([]segment, segments)
-	g, gctx := errgroup.WithContext(ctx)
-	for i := range parts {
-		parts[i] = segment{table: t, known: *t.names.Load(), names: map[string]string{}}
-		g.Go(func() error { return parts[i].read(gctx, i, segments) })
+	of = max(1, of)
+	all := make([]int, of)
+	for i := range all {
+		all[i] = i
 	}
-	if err := g.Wait(); err != nil {
+	sum, names, bytes, err := t.list(ctx, all, of)
+	if err != nil {
 		return Listing{}, err
 	}
-	var sum Listing
-	names := map[string]string{}
-	n, bytes := 0, 0.0
+	t.names.Store(&names)
+	t.segments.Store(int32(segmentsFor(bytes)))
+	return sum, nil
+}
+
+// ListScope is List for a part of the table.
+func (t *Table) ListScope(ctx context.Context, s Scope) (Listing, error) {
+	if s.Whole() {
+		return t.List(ctx)
+	}
+	sum, _, _, err := t.list(ctx, s.Segments, s.Of)
+	return sum, err
+}
+
+// list reads some segments of so many, all at once. names are the strings that it met, bytes is what it read.
+func (t *Table) list(ctx context.Context, numbers []int, of int) (sum Listing, names map[string]string, bytes float64, err error) {
+	parts := make([]segment, len(numbers))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, number := range numbers {
+		parts[i] = segment{table: t, known: *t.names.Load(), names: map[string]string{}}
+		g.Go(func() error { return parts[i].read(gctx, number, of) })
+	}
+	if err := g.Wait(); err != nil {
+		return Listing{}, nil, 0, err
+	}
+	names = map[string]string{}
+	n := 0
 	for i := range parts {
 		n += len(parts[i].Leases)
 	}
@@ -93,9 +116,7 @@ func (t *Table) List(ctx context.Context) (Listing, error) {
 		bytes += p.bytes
 		maps.Copy(names, p.names)
 	}
-	t.names.Store(&names)
-	t.segments.Store(int32(segmentsFor(bytes)))
-	return sum, nil
+	return sum, names, bytes, nil
 }
 
 // segmentsFor is how many segments read a table of so many bytes. A page is 1 MB and takes some 10 to 30 ms; four of them

@@ -31,6 +31,8 @@ type FleetWorker struct {
 	Max  int    // its MaxLeasesForWorker; 0 = no limit, or not known, as of a Java worker
 	Zone string // empty if not known
 	Go   bool   // its rows carry our tenure; a Java worker's do not, and it takes what it is due in its own time
+	// Failing says that it let a lease go stale while it renews others: it is the last to be given more than its share.
+	Failing bool
 }
 
 // FleetLease is a lease that is work.
@@ -54,17 +56,14 @@ type FleetLease struct {
 type LeaseCount struct{}
 
 // Assign implements [AssignmentStrategy].
-func (LeaseCount) Assign(f Fleet) []int {
-	c := counting{
-		fleet: f, draw: newDraw(f),
-		target: make([]int, len(f.Leases)), count: make([]int, len(f.Workers)), room: make([]int, len(f.Workers)),
-	}
-	for i, l := range f.Leases {
-		if c.target[i] = c.stays(l); c.target[i] >= 0 {
-			c.count[c.target[i]]++
-		}
-	}
-	for w, quota := range quotas(len(f.Leases), f.Workers, c.count) {
+func (LeaseCount) Assign(f Fleet) []int { return shareCounts(f, nil) }
+
+// shareCounts is LeaseCount for leases that come on top of others: before is how many of those each worker has, nil for none.
+func shareCounts(f Fleet, before []int) []int {
+	c := newCounting(f)
+	copy(c.count, before)
+	c.settle()
+	for w, quota := range quotas(len(f.Leases), f.Workers, c.count, before) {
 		c.room[w] = quota - c.count[w]
 	}
 	for i, l := range f.Leases { // children that their parent's owner has no room for
@@ -89,6 +88,22 @@ type counting struct {
 	target []int // by lease
 	count  []int // by worker
 	room   []int // by worker: its quota less its count
+}
+
+func newCounting(f Fleet) *counting {
+	return &counting{
+		fleet: f, draw: newDraw(f),
+		target: make([]int, len(f.Leases)), count: make([]int, len(f.Workers)), room: make([]int, len(f.Workers)),
+	}
+}
+
+// settle counts every lease where it stays before anything is moved.
+func (c *counting) settle() {
+	for i, l := range c.fleet.Leases {
+		if c.target[i] = c.stays(l); c.target[i] >= 0 {
+			c.count[c.target[i]]++
+		}
+	}
 }
 
 // stays is the worker that has a lease before anything is moved. A child counts as its parent's owner's until balance says
@@ -133,10 +148,10 @@ func (c *counting) shed(surplus []int) {
 			continue
 		}
 		w := c.draw.best(i, func(w int) bool { return c.room[w] > 0 })
-		if w < 0 {
+		if limit := c.fleet.Workers[from].Max; w < 0 && (limit == 0 || c.count[from] <= limit) {
 			return
 		}
-		c.move(i, w)
+		c.move(i, w) // to nobody, if that is all that its holder's limit allows
 		surplus[from]--
 	}
 }
@@ -154,15 +169,23 @@ func (f Fleet) indices(keep func(int, FleetLease) bool) []int {
 // quotas divides n leases: the largest level f such that every worker can have f (or its limit) without more than n being
 // needed, and one more for some until n is reached. The ones more go first to who holds more than f already, then by a
 // hash, whatever they hold up to f: by the count, the one more would move to whoever has just taken a lease, and with it
-// a lease that needed no move.
-func quotas(n int, workers []FleetWorker, count []int) []int {
+// a lease that needed no move. A worker that let a lease go stale, while it lives, gets one more last of all.
+//
+// before is how many leases that are not among the n each worker has; nil for none. They are part of its quota.
+func quotas(n int, workers []FleetWorker, count, before []int) []int {
+	if before == nil {
+		before = make([]int, len(workers))
+	}
 	need := func(level int) (sum int) {
-		for _, w := range workers {
-			sum += w.atMost(level)
+		for w, info := range workers {
+			sum += max(0, info.atMost(level)-before[w])
 		}
 		return sum
 	}
 	low, high := 0, n+1
+	for _, b := range before {
+		high += b
+	}
 	for high-low > 1 {
 		if mid := (low + high) / 2; need(mid) <= n {
 			low = mid
@@ -172,16 +195,18 @@ func quotas(n int, workers []FleetWorker, count []int) []int {
 	}
 	quota := make([]int, len(workers))
 	order := make([]int, len(workers))
+	hash := make([]uint64, len(workers))
 	left := n
 	for w := range workers {
-		quota[w] = workers[w].atMost(low)
-		order[w] = w
-		left -= quota[w]
+		quota[w] = max(before[w], workers[w].atMost(low))
+		order[w], hash[w] = w, hashOf(workers[w].ID)
+		left -= quota[w] - before[w]
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(
+			compareBool(workers[a].Failing, workers[b].Failing),
 			-compareBool(count[a] > low, count[b] > low),
-			cmp.Compare(hashOf(workers[a].ID), hashOf(workers[b].ID)),
+			cmp.Compare(hash[a], hash[b]),
 			cmp.Compare(a, b),
 		)
 	})

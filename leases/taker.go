@@ -17,6 +17,7 @@ import (
 // takeTable is what a LeaseTaker needs of a [Table].
 type takeTable interface {
 	List(ctx context.Context) (Listing, error)
+	ListScope(ctx context.Context, s Scope) (Listing, error)
 	Get(ctx context.Context, key string) (Lease, bool, error)
 	Take(ctx context.Context, seen Lease, me Tenure) (Written, error)
 }
@@ -39,6 +40,8 @@ type LeaseTaker struct {
 	wake  chan struct{}
 	first chan struct{} // closed after the first look and its takes
 
+	reader    Reader           // what to read next; of Run's goroutine
+	planned   Moves            // of the last look that was planned upon; likewise
 	claims    map[string]claim // takes without an answer; of Run's goroutine
 	followers sync.WaitGroup   // of what was asked for, while Run runs
 
@@ -136,6 +139,9 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 				next = clock.Now().Add(again)
 			}
 		} else {
+			if woken { // for a reason that a part of the table may not show
+				t.reader = t.reader.Everything()
+			}
 			last, woken = now, false
 			wait, err := t.look(ctx)
 			switch {
@@ -145,7 +151,9 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 				return t.permanent()
 			case err == nil:
 				pause.Reset()
-				t.firstRoundDone()
+				if wait > 0 { // else it was the first half of a look
+					t.firstRoundDone()
+				}
 			case t.isFatal(err), isNotFound(err): // a table that was deleted took every place with it
 				return err
 			default:
@@ -249,10 +257,9 @@ func (t *LeaseTaker) untilExpiry(clock *loop.Clock) time.Duration {
 	return at.Sub(clock.Now())
 }
 
-// look reads the whole table and acts on it. It returns when to look again.
+// look reads the table, or a part of it, and acts on that. It returns when to look again.
 //
-// The whole table each time is the plain way, good for what a read budget allows; above it interval slows down. Reading in
-// segments that the workers share has its place beside this method.
+// What to read, and how much of it, is the Reader's to say; most looks at a part of the table lead to nothing but the next one.
 func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 	clock := loop.ClockOf(ctx)
 	began := clock.Now()
@@ -265,26 +272,36 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 	}()
 	// A listing that does not get through must not keep expired rows waiting, which need single reads only.
 	list, cancel := loop.Timeout(ctx, t.cfg.LeaseTakerInterval, "list leases")
-	listing, err := t.table.List(list)
+	scope := t.reader.Scope()
+	listing, err := t.table.ListScope(list, scope)
 	cancel()
 	if err != nil {
 		return 0, err
 	}
 	at := clock.Now() // after the answer: nothing that it shows is younger
-	rows := t.marked(listing.Leases)
-	view := t.see(func(v View) View { return v.Look(t.renewer.overlaid(rows), at) })
+	rows := t.renewer.overlaid(t.marked(listing.Leases))
+	view := t.see(func(v View) View {
+		t.reader, v = t.reader.Look(v, scope, rows, listing.ReadUnits, at, t.cfg)
+		if !scope.Whole() {
+			v = v.Own(t.renewer.own(), at)
+		}
+		return v
+	})
 	t.resume(ctx, view)
-	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
-	event.Leases, event.Workers, event.Held, event.Target = len(listing.Leases), moves.Workers, moves.Held, moves.Target
+	var moves Moves
+	t.reader, moves, next = t.reader.Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
+	if moves.Workers > 0 { // it was looked at for a plan
+		t.planned = moves
+	}
+	event.Leases, event.Workers, event.Held, event.Target = view.Len(), t.planned.Workers, t.planned.Held, t.planned.Target
 	moves.Take = append(t.strays(view), t.unasked(moves.Take)...)
 	moves.Ask = t.unasked(moves.Ask)
-	t.forgetFailures(moves)
-	next = moves.Again
-	if failed := t.execute(ctx, moves); failed && (next == 0 || next > paceOf(t.cfg.FailoverTime).fast) {
-		next = paceOf(t.cfg.FailoverTime).fast
+	if moves.Workers > 0 {
+		t.forgetFailures(moves)
 	}
-	if usual := t.interval(listing.ReadUnits, moves.Workers); next == 0 || usual < next {
-		next = usual
+	next = loop.Jitter(next, 0.1) // so that a fleet does not look in step
+	if t.execute(ctx, moves) {
+		next = min(next, paceOf(t.cfg.FailoverTime).fast)
 	}
 	return next, nil
 }
@@ -300,17 +317,6 @@ func (t *LeaseTaker) Glance(ctx context.Context) {
 	}
 	at := loop.ClockOf(ctx).Now()
 	t.see(func(v View) View { return v.Look(t.renewer.overlaid(listing.Leases), at) })
-}
-
-// interval is the usual time between two looks, a little less at random so that a fleet does not look in step. If the fleet
-// would read more than its budget, each worker looks less often, down to once in two failover times.
-func (t *LeaseTaker) interval(units float64, workers int) time.Duration {
-	every := t.cfg.LeaseTakerInterval
-	if budget := float64(t.cfg.ReadBudget); budget > 0 {
-		least := time.Duration(float64(workers) * units / budget * float64(time.Second))
-		every = max(every, min(least, 2*t.cfg.FailoverTime))
-	}
-	return loop.Jitter(every, 0.1)
 }
 
 // strays are rows that a take of ours got although it ended without an answer. They are taken again.

@@ -192,18 +192,3 @@ func TestTaker_looksWhenWoken(t *testing.T) {
 		}
 	})
 }
-
-func TestTaker_looksLessOftenAboveItsReadBudget(t *testing.T) {
-	t.Parallel()
-	taker := NewTaker(nil, nil, planConfig(), TakerOptions{})
-	taker.cfg.ReadBudget = 110
-	for _, c := range []struct {
-		units   float64
-		workers int
-		want    time.Duration
-	}{{50, 10, 5 * second}, {100, 11, 10 * second}, {500, 100, 20 * second}} {
-		if got := taker.interval(c.units, c.workers); got > c.want || got < c.want*9/10 {
-			t.Errorf("%v units, %d workers: %v, want %v or up to a tenth less", c.units, c.workers, got, c.want)
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ type Sighting struct {
 
 // Expires is when the row counts as stale if its counter stays: Since plus the larger of our own failover time and the one
 // that the owner's tenure wrote. Zero for a row that nobody owns.
-func (s Sighting) expires(own time.Duration) time.Time {
+func (s *Sighting) expires(own time.Duration) time.Time {
 	if s.Lease.Owner == "" {
 		return time.Time{}
 	}
@@ -84,7 +85,7 @@ func (s Sighting) expires(own time.Duration) time.Time {
 }
 
 // failover is how long the row is respected: an owner that was promised more than we would grant keeps its promise.
-func (s Sighting) failover(own time.Duration) time.Duration {
+func (s *Sighting) failover(own time.Duration) time.Duration {
 	if s.Lease.TenureSpeaks() {
 		return max(own, s.Lease.Tenure.Failover)
 	}
@@ -100,7 +101,13 @@ type View struct {
 	me       string
 	failover time.Duration
 	rows     []*Sighting // by key
-	now      time.Time
+	// expiry is of each row what expiryOf tells: side by side, because it is looked through far more often than the rows.
+	expiry []time.Duration
+	base   time.Time // what those count from: the first reading
+	// sparse says that rows are read more seldom than their failover times pass: then a row becomes stale only once it has been
+	// read again and had not moved. Otherwise all the rows would, time and again, and each be read by itself.
+	sparse bool
+	now    time.Time
 
 	// How the fleet has been appearing, for the slow start of Plan.
 	started time.Time // of the first whole look since this worker holds nothing
@@ -140,19 +147,39 @@ func (v View) Get(key string) Sighting {
 }
 
 // Expires is when the row of that key counts as stale if its counter does not move; zero if nobody owns it.
-func (v View) Expires(key string) time.Time { return v.Get(key).expires(v.failover) }
+func (v View) Expires(key string) time.Time {
+	s := v.Get(key)
+	return s.expires(v.failover)
+}
 
 // NextExpiry is the earliest time at which a row owned by another worker becomes stale if nothing moves.
 func (v View) NextExpiry() (at time.Time, ok bool) {
-	for _, s := range v.rows {
-		if s.Knowledge != Fresh || s.Lease.ActualOwner() == v.me {
-			continue
-		}
-		if e := s.expires(v.failover); !ok || e.Before(at) {
-			at, ok = e, true
+	best := never
+	for i, e := range v.expiry {
+		if e < best && v.rows[i].Lease.ActualOwner() != v.me {
+			best = e
 		}
 	}
-	return at, ok
+	return v.base.Add(best), best < never
+}
+
+// never is the expiry of a row that will not become stale by the passing of time.
+const never = time.Duration(math.MaxInt64)
+
+// from gives the view its base, with the first reading.
+func (v View) from(at time.Time) View {
+	if v.base.IsZero() {
+		v.base = at
+	}
+	return v
+}
+
+// expiryOf is when a row that is known so becomes stale, after base, or never. It is no time of day, which may be set.
+func (v View) expiryOf(s *Sighting) time.Duration {
+	if s.Knowledge != Fresh || v.sparse && !s.confirmed(v.failover) {
+		return never
+	}
+	return s.expires(v.failover).Sub(v.base)
 }
 
 // At is the view as of a later moment, without anything read since: rows whose failover time has passed are stale.
@@ -161,17 +188,17 @@ func (v View) At(now time.Time) View {
 		return v
 	}
 	v.now = now
-	copied := false
-	for i, s := range v.rows {
-		if s.Knowledge != Fresh || now.Before(s.expires(v.failover)) {
+	copied, since := false, now.Sub(v.base)
+	for i, e := range v.expiry {
+		if e > since {
 			continue
 		}
 		if !copied {
-			v.rows, copied = slices.Clone(v.rows), true
+			v.rows, v.expiry, copied = slices.Clone(v.rows), slices.Clone(v.expiry), true
 		}
-		aged := *s
-		aged.Knowledge = nextKnowledge(s.Knowledge, expired)
-		v.rows[i] = &aged
+		aged := *v.rows[i]
+		aged.Knowledge = nextKnowledge(aged.Knowledge, expired)
+		v.rows[i], v.expiry[i] = &aged, never
 	}
 	return v
 }
@@ -187,9 +214,11 @@ func (v View) Look(rows []Lease, at time.Time) View {
 		sorted[i] = &rows[i]
 	}
 	slices.SortFunc(sorted, func(a, b *Lease) int { return strings.Compare(a.Key, b.Key) })
-	next := make([]*Sighting, 0, len(sorted))
+	next, expiry := make([]*Sighting, len(sorted)), make([]time.Duration, len(sorted))
+	made := make([]Sighting, len(sorted))
+	v = v.from(at)
 	old := v.rows
-	for _, l := range sorted {
+	for i, l := range sorted {
 		for len(old) > 0 && old[0].Lease.Key < l.Key {
 			old = old[1:]
 		}
@@ -197,9 +226,10 @@ func (v View) Look(rows []Lease, at time.Time) View {
 		if len(old) > 0 && old[0].Lease.Key == l.Key {
 			before = old[0]
 		}
-		next = append(next, v.sight(before, *l, at, false))
+		next[i] = v.sight(&made[i], before, l, at, false)
+		expiry[i] = v.expiryOf(next[i])
 	}
-	v.rows = next
+	v.rows, v.expiry = next, expiry
 	return v.At(later(v.now, at)).lookAround()
 }
 
@@ -209,10 +239,11 @@ func (v View) Own(held []Lease, at time.Time) View {
 	if len(held) == 0 {
 		return v.At(at)
 	}
-	v.rows = slices.Clone(v.rows)
+	v.rows, v.expiry = slices.Clone(v.rows), slices.Clone(v.expiry)
 	for _, l := range held {
 		if i, ok := v.find(l.Key); ok && l.Counter >= v.rows[i].Lease.Counter {
-			v.rows[i] = v.sight(v.rows[i], l, at, true)
+			v.rows[i] = v.sight(new(Sighting), v.rows[i], &l, at, true)
+			v.expiry[i] = v.expiryOf(v.rows[i])
 		}
 	}
 	return v.At(at)
@@ -225,13 +256,13 @@ func (v View) Row(l Lease, at time.Time) View {
 	if ok {
 		before = v.rows[i]
 	}
-	s := v.sight(before, l, at, true)
-	if ok {
-		v.rows = slices.Clone(v.rows)
-		v.rows[i] = s
-	} else {
-		v.rows = slices.Insert(slices.Clone(v.rows), i, s)
+	v = v.from(at)
+	s := v.sight(new(Sighting), before, &l, at, true)
+	v.rows, v.expiry = slices.Clone(v.rows), slices.Clone(v.expiry)
+	if !ok {
+		v.rows, v.expiry = slices.Insert(v.rows, i, s), slices.Insert(v.expiry, i, never)
 	}
+	v.rows[i], v.expiry[i] = s, v.expiryOf(s)
 	return v.At(later(v.now, at))
 }
 
@@ -239,6 +270,7 @@ func (v View) Row(l Lease, at time.Time) View {
 func (v View) Gone(key string) View {
 	if i, ok := v.find(key); ok {
 		v.rows = slices.Delete(slices.Clone(v.rows), i, i+1)
+		v.expiry = slices.Delete(slices.Clone(v.expiry), i, i+1)
 	}
 	return v
 }
@@ -247,19 +279,20 @@ func (v View) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(v.rows, key, func(s *Sighting, key string) int { return strings.Compare(s.Lease.Key, key) })
 }
 
-// sight is what a reading tells of a row. exact says that the reading cannot be older than anything seen before.
-func (v View) sight(old *Sighting, l Lease, at time.Time, exact bool) *Sighting {
+// sight is what a reading tells of a row: next, filled in, or old if the reading changes nothing. exact says that the reading
+// cannot be older than anything seen before.
+func (v View) sight(next, old *Sighting, l *Lease, at time.Time, exact bool) *Sighting {
 	switch {
 	case old == nil:
-		k := nextKnowledge(Unseen, sightOf(l, true))
-		return &Sighting{Lease: l, Knowledge: k, Since: at, Read: at}
+		*next = Sighting{Lease: *l, Knowledge: nextKnowledge(Unseen, sightOf(l, true)), Since: at, Read: at}
+		return next
 	case l.Counter < old.Lease.Counter && !exact && at.Sub(old.Read) <= old.failover(v.failover):
 		return old
 	case at.Before(old.Read) && l.Counter == old.Lease.Counter:
 		return old
 	}
 	moved := l.Counter != old.Lease.Counter || old.Lease.Owner == "" // an owner that came without a counter is new to us
-	next := &Sighting{Lease: l, Knowledge: nextKnowledge(old.Knowledge, sightOf(l, moved)), Since: at, Read: at}
+	*next = Sighting{Lease: *l, Knowledge: nextKnowledge(old.Knowledge, sightOf(l, moved)), Since: at, Read: at}
 	sameOwner := l.ActualOwner() == old.Lease.ActualOwner()
 	if l.Counter == old.Lease.Counter && (l.Owner == "") == (old.Lease.Owner == "") {
 		next.Since = old.Since
@@ -273,7 +306,7 @@ func (v View) sight(old *Sighting, l Lease, at time.Time, exact bool) *Sighting 
 	return next
 }
 
-func sightOf(l Lease, moved bool) sight {
+func sightOf(l *Lease, moved bool) sight {
 	switch {
 	case l.Owner == "":
 		return sawFree
