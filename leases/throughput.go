@@ -150,7 +150,8 @@ func (b *loads) level() {
 		b.held[from] = slices.Delete(b.held[from], at, at+1)
 		b.load[from] -= b.weight[lease]
 		b.count[from]--
-		b.place(lease, to)
+		b.adopt(lease, to) // it may go on, as it might in the next plan: else that one would have something left to move
+		b.sort(b.held[to])
 		limit = b.mean * evenness / 100
 	}
 }
