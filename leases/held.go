@@ -27,13 +27,9 @@ type Held struct {
 	slot chan struct{}
 
 	// Guarded by renewer.mu.
-	lease    Lease
-	from     stamp     // asked-at of the write that the lease counts from
-	until    time.Time // from + FailoverTime − margin: the end of the right to act
-	unsure   *stamp    // asked-at of the earliest write since then whose outcome is not known
-	due      time.Time // of the next renewal
+	lease Lease
+	term
 	renewing bool      // handed to a goroutine, or waiting for one
-	failures int       // renewals failed in a row
 	lastErr  error     // of the last failed renewal
 	gone     bool      // lost or released
 	asked    bool      // a write of ours has shown that a peer has asked for it
@@ -46,8 +42,8 @@ type Held struct {
 // [ErrReleased] in the last case. It does not end with the context of Run.
 func (h *Held) Context() context.Context { return h.ctx }
 
-// over is why the lease has ended; nil if it has not.
-func (h *Held) over() error { return context.Cause(h.ctx) }
+// ended is why the lease has ended; nil if it has not.
+func (h *Held) ended() error { return context.Cause(h.ctx) }
 
 // Asked reports whether a peer has asked for the lease and this worker knows it. From then on it is to be given up, by
 // [LeaseRenewer.Release], as soon as its consumer has finished what is in hand.
@@ -129,7 +125,7 @@ func (h *Held) update(ctx context.Context, u Update) error {
 	if err == nil || errors.Is(err, ErrLeaseLost) {
 		return err
 	}
-	if cause := h.over(); cause != nil {
+	if cause := h.ended(); cause != nil {
 		return fmt.Errorf("%w; %w", cause, err)
 	}
 	return err
@@ -138,20 +134,20 @@ func (h *Held) update(ctx context.Context, u Update) error {
 // bound lets ctx end with the lease.
 func (h *Held) bound(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(h.ctx, func() { cancel(h.over()) })
+	unhook := context.AfterFunc(h.ctx, func() { cancel(h.ended()) })
 	return ctx, func() { unhook(); cancel(context.Canceled) }
 }
 
 // acquire waits for the right to write. The lease may have ended meanwhile.
 func (h *Held) acquire(ctx context.Context) error {
-	if err := h.over(); err != nil {
+	if err := h.ended(); err != nil {
 		return err
 	}
 	select {
 	case h.slot <- struct{}{}:
 		return nil
 	case <-h.ctx.Done():
-		return h.over()
+		return h.ended()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the write under way on lease %s: %w", h.key, context.Cause(ctx))
 	}
@@ -161,14 +157,14 @@ func (h *Held) releaseSlot() { <-h.slot }
 
 // proven reports whether the lease is ours as far as our clocks tell: false after a suspend, an error if it is over.
 func (h *Held) proven() (bool, error) {
-	if err := h.over(); err != nil {
+	if err := h.ended(); err != nil {
 		return false, err
 	}
 	now := stampOf(h.clock)
 	if h.renewer.overdue(h, now) {
-		return false, h.over()
+		return false, h.ended()
 	}
-	return !h.renewer.slept(h, now), nil
+	return !h.renewer.doubt(h, now), nil
 }
 
 // prove tries once to renew a lease that a suspend has put in doubt. The caller holds the slot. An error ends the attempt; a
@@ -180,17 +176,8 @@ func (h *Held) prove(ctx context.Context) error {
 	if wait > 0 {
 		_ = h.clock.Sleep(renewing, wait) // ends early with the lease or ctx: both are looked at next
 	}
-	if err := h.over(); err != nil {
+	if err := h.ended(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
 }
-
-// stamp is one moment on both clocks of this process.
-type stamp struct{ mono, wall time.Time }
-
-func stampOf(c *loop.Clock) stamp { return stamp{mono: c.Now(), wall: c.Wall()} }
-
-// slept is by how much the wall clock went on while the monotonic one stood: a suspend, or somebody setting the clock
-// forward, which costs one renewal.
-func (s stamp) slept(now stamp) time.Duration { return now.wall.Sub(s.wall) - now.mono.Sub(s.mono) }

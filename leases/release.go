@@ -42,7 +42,7 @@ func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
 		cause = ErrHandedOver
 	}
 	if !r.drop(h, cause) {
-		return h.over()
+		return h.ended()
 	}
 	// Not beyond the lease's end: then peers take it without our help, and a stop must not hang on a table that is down.
 	write, cancel := loop.Timeout(ctx, max(until.Sub(h.clock.Now()), r.margin), "release lease "+h.key)

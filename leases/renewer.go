@@ -44,7 +44,7 @@ type LeaseRenewer struct {
 	hooks  *config.Hooks
 	log    *slog.Logger
 	nonces *nonces
-	margin time.Duration
+	timing
 
 	poke    chan struct{} // the schedule has changed
 	fatal   chan error    // why the worker must stop
@@ -52,9 +52,7 @@ type LeaseRenewer struct {
 
 	mu      sync.Mutex
 	held    map[string]*Held
-	queue   schedule
-	ready   []*Held // due, waiting for a goroutine
-	running int
+	agenda  agenda
 	stopped bool
 }
 
@@ -76,9 +74,10 @@ type RenewerOptions struct {
 func NewRenewer(t renewTable, cfg config.LeaseManagementConfig, opts RenewerOptions) *LeaseRenewer {
 	r := &LeaseRenewer{
 		table: t, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger, nonces: newNonces(opts.Host),
-		margin: marginOf(cfg.FailoverTime),
+		timing: timingOf(cfg),
 		poke:   make(chan struct{}, 1), fatal: make(chan error, 1), held: map[string]*Held{},
 	}
+	r.agenda.most = r.parallel()
 	if r.hooks == nil {
 		r.hooks = &config.Hooks{}
 	}
@@ -86,12 +85,6 @@ func NewRenewer(t renewTable, cfg config.LeaseManagementConfig, opts RenewerOpti
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	return r
-}
-
-// marginOf is how long before the failover time is over an owner stops. Clocks that differ in rate by ρ need 2ρ of it, 0.04 %
-// at 200 ppm; a twentieth also covers a goroutine that is scheduled late between looking at the clock and acting.
-func marginOf(failover time.Duration) time.Duration {
-	return max(failover/20, 50*time.Millisecond)
 }
 
 // tenure is what this worker writes of itself.
@@ -112,14 +105,14 @@ func (r *LeaseRenewer) Add(ctx context.Context, w Written, askedAt time.Time) *H
 func (r *LeaseRenewer) add(ctx context.Context, w Written, asked stamp) *Held {
 	h := &Held{
 		renewer: r, clock: loop.ClockOf(ctx), key: w.Lease.Key, token: w.Lease.Counter,
-		slot: make(chan struct{}, 1), lease: w.Lease, from: asked, until: asked.mono.Add(r.cfg.FailoverTime - r.margin), index: -1,
+		slot: make(chan struct{}, 1), lease: w.Lease, index: -1,
+		// The first renewal comes at a random time of the interval: leases taken together must not be renewed together for ever.
+		term: r.begin(asked, loop.Jitter(r.cfg.RenewInterval, 0.9)),
 	}
 	if w.Lease.Tenure != nil {
 		h.nonce = w.Lease.Tenure.Nonce
 	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	// The first renewal comes at a random time of the interval: leases taken together must not be renewed together for ever.
-	h.due = asked.mono.Add(loop.Jitter(r.cfg.RenewInterval, 0.9))
 	if w.Recovered == ByEarlierCall {
 		h.due = asked.mono
 	}
@@ -136,7 +129,7 @@ func (r *LeaseRenewer) add(ctx context.Context, w Written, asked stamp) *Held {
 	}
 	r.mu.Lock()
 	r.held[h.key] = h
-	r.reschedule(h)
+	r.agenda.reschedule(h)
 	r.mu.Unlock()
 	r.wake()
 	return h
@@ -230,7 +223,7 @@ func (r *LeaseRenewer) drop(h *Held, cause error) bool {
 	if r.held[h.key] == h {
 		delete(r.held, h.key)
 	}
-	r.unschedule(h)
+	r.agenda.unschedule(h)
 	counter := h.lease.Counter
 	r.mu.Unlock()
 	h.cancel(cause)

@@ -1,7 +1,6 @@
 package leases
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +34,9 @@ func (r *LeaseRenewer) Run(ctx context.Context) error {
 			r.renewAllNow(now.mono)
 		}
 		last = now
-		lost, due, next := r.step(now.mono)
+		r.mu.Lock()
+		lost, due, next := r.agenda.step(now.mono)
+		r.mu.Unlock()
 		for _, h := range lost {
 			r.overdue(h, now)
 		}
@@ -71,69 +72,13 @@ func (r *LeaseRenewer) wake() {
 	}
 }
 
-// idle is how long Run waits when nothing is scheduled. Whatever is scheduled later wakes it.
-const idle = time.Hour
-
-// step takes from the schedule what has to be done by now: leases whose time is over, and leases to renew, as many as there are
-// goroutines for. Those that wait for one have their end scheduled meanwhile.
-func (r *LeaseRenewer) step(now time.Time) (lost, due []*Held, next time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.queue) > 0 && !r.queue[0].at.After(now) {
-		h := r.queue[0]
-		if !now.Before(h.until) {
-			lost = append(lost, h)
-			r.unschedule(h)
-			continue
-		}
-		h.renewing = true
-		r.ready = append(r.ready, h)
-		r.reschedule(h)
-	}
-	for len(r.ready) > 0 && r.running < r.parallel() {
-		h := r.ready[0]
-		r.ready = r.ready[1:]
-		if !h.gone {
-			r.running++
-			due = append(due, h)
-		}
-	}
-	next = idle
-	if len(r.queue) > 0 {
-		next = r.queue[0].at.Sub(now)
-	}
-	return lost, due, next
-}
-
-// reschedule puts h where it belongs in the queue. The caller holds mu.
-func (r *LeaseRenewer) reschedule(h *Held) {
-	if h.gone {
-		return
-	}
-	h.at = h.until
-	if !h.renewing && h.due.Before(h.until) {
-		h.at = h.due
-	}
-	if h.index < 0 {
-		heap.Push(&r.queue, h)
-	} else {
-		heap.Fix(&r.queue, h.index)
-	}
-}
-
-func (r *LeaseRenewer) unschedule(h *Held) {
-	if h.index >= 0 {
-		heap.Remove(&r.queue, h.index)
-	}
-}
-
 // renewAllNow makes every lease due, after a suspend.
 func (r *LeaseRenewer) renewAllNow(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.held {
 		h.due = now
-		r.reschedule(h)
+		r.agenda.reschedule(h)
 	}
 }
 
@@ -147,32 +92,27 @@ func (r *LeaseRenewer) renewInTurn(ctx context.Context, h *Held) {
 	default: // a checkpoint is under way, and is a renewal if it lands
 		wait = min(100*time.Millisecond, r.cfg.RenewInterval/10)
 	}
-	r.mu.Lock()
-	r.running--
-	h.renewing = false
-	if at := h.clock.Now().Add(wait); wait > 0 && h.due.Before(at) {
-		h.due = at
+	var notBefore time.Time
+	if wait > 0 {
+		notBefore = h.clock.Now().Add(wait)
 	}
-	r.reschedule(h)
+	r.mu.Lock()
+	r.agenda.done(h, notBefore)
 	r.mu.Unlock()
 	r.wake()
 }
 
 // renew renews once if that is due. The caller holds the slot. It returns how long to wait before trying again if it failed, 0
 // otherwise.
-//
-// One call lasts at most a RenewInterval, within which the table makes several attempts. So there are many tries in a
-// lease's life, and one row that hangs does not keep a goroutine for all of it.
 func (r *LeaseRenewer) renew(ctx context.Context, h *Held) (wait time.Duration) {
 	asked := stampOf(h.clock)
 	r.mu.Lock()
-	lease, until, due, gone := h.lease, h.until, h.due, h.gone
-	doubt := h.from.slept(asked) > r.margin
+	lease, left, gone := h.lease, h.term, h.gone
 	r.mu.Unlock()
-	if gone || due.After(asked.mono) && !doubt || r.overdue(h, asked) {
+	if gone || !r.toRenew(left, asked) || r.overdue(h, asked) {
 		return 0
 	}
-	write, cancel := loop.Timeout(ctx, min(r.cfg.RenewInterval, until.Sub(asked.mono)), "renew lease "+h.key)
+	write, cancel := loop.Timeout(ctx, r.patience(left, asked.mono), "renew lease "+h.key)
 	w, err := r.table.Renew(write, lease, r.tenure(h.nonce), Renewal{})
 	wait = r.settle(write, h, asked, w, err)
 	cancel()
@@ -230,7 +170,7 @@ func (r *LeaseRenewer) account(write context.Context, h *Held, asked stamp, w Wr
 	if h.gone {
 		return 0
 	}
-	defer r.reschedule(h)
+	defer r.agenda.reschedule(h)
 	if _, ok := errors.AsType[*RegressError](err); ok {
 		// Nothing was written, but on the way we may have learnt of an earlier write of ours.
 		if w.Recovered != NotRecovered {
@@ -239,32 +179,13 @@ func (r *LeaseRenewer) account(write context.Context, h *Held, asked stamp, w Wr
 		return 0
 	}
 	if err != nil {
-		// It may have landed. The next write that succeeds says so; the lease then counts from here, not from that write.
-		if h.unsure == nil {
-			h.unsure = &asked
-		}
-		h.failures++
+		h.term, wait = r.failed(h.term, asked, now)
 		h.lastErr = err
-		wait = min(r.cfg.RenewInterval/2, 25*time.Millisecond<<min(h.failures, 10))
-		h.due = now.mono.Add(wait)
 		return wait
 	}
-	counts, known := asked, true
-	if w.Recovered == ByEarlierCall {
-		if known = h.unsure != nil; known {
-			counts = *h.unsure
-		}
-	}
-	h.lease, h.unsure, h.failures, h.lastErr = w.Lease, nil, 0, nil
-	// The answer to a request that was sent before a suspend gives us the counter and nothing else: nobody knows how long
-	// ago it was for the others.
-	if known && counts.slept(now) <= r.margin && !counts.mono.Before(h.from.mono) {
-		h.from, h.until = counts, counts.mono.Add(r.cfg.FailoverTime-r.margin)
-	}
-	unsaid := r.leaving.Load() && w.Lease.Tenure != nil && !w.Lease.Tenure.Leaving // it was sent before Leave
-	if h.from == asked && !unsaid {
-		h.due = asked.mono.Add(r.cfg.RenewInterval)
-	} else {
+	h.lease, h.lastErr = w.Lease, nil
+	h.term = r.landed(h.term, asked, now, w.Recovered)
+	if r.leaving.Load() && w.Lease.Tenure != nil && !w.Lease.Tenure.Leaving { // it was sent before Leave
 		h.due = now.mono
 	}
 	return 0
@@ -273,13 +194,13 @@ func (r *LeaseRenewer) account(write context.Context, h *Held, asked stamp, w Wr
 // overdue ends the lease if its time is over, and reports whether it has ended.
 func (r *LeaseRenewer) overdue(h *Held, now stamp) bool {
 	r.mu.Lock()
-	gone, until, lastErr := h.gone, h.until, h.lastErr
+	gone, over, lastErr := h.gone, h.over(now.mono), h.lastErr
 	since := now.mono.Sub(h.from.mono)
 	r.mu.Unlock()
 	if gone {
 		return true
 	}
-	if now.mono.Before(until) {
+	if !over {
 		return false
 	}
 	cause := fmt.Errorf("lease %s: %w: not renewed for %v", h.key, ErrLeaseLost, since.Round(time.Millisecond))
@@ -290,36 +211,9 @@ func (r *LeaseRenewer) overdue(h *Held, now stamp) bool {
 	return true
 }
 
-// slept reports whether the machine was suspended since the lease was last renewed.
-func (r *LeaseRenewer) slept(h *Held, now stamp) bool {
+// doubt reports whether the machine was suspended since the lease was last renewed.
+func (r *LeaseRenewer) doubt(h *Held, now stamp) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return h.from.slept(now) > r.margin
-}
-
-// schedule is a heap of held leases by when they have to be looked at.
-type schedule []*Held
-
-func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
-func (s schedule) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (s *schedule) Push(x any) {
-	h, _ := x.(*Held)
-	h.index = len(*s)
-	*s = append(*s, h)
-}
-
-// Pop implements heap.Interface.
-func (s *schedule) Pop() any {
-	old := *s
-	h := old[len(old)-1]
-	old[len(old)-1] = nil
-	*s = old[:len(old)-1]
-	h.index = -1
-	return h
+	return r.inDoubt(h.term, now)
 }
