@@ -61,24 +61,35 @@ func (t *LeaseTaker) ask(ctx context.Context, c claim) (claim, bool) {
 		c.seen = now
 		return t.finish(ctx, c)
 	}
-	asking, cancel := loop.Timeout(ctx, t.cfg.FailoverTime/2, "ask for lease "+c.seen.Key)
+	what := "ask for lease " + c.seen.Key
+	outlive, end := loop.Outlive(ctx, lastWrite, what)
+	defer end()
+	asking, cancel := loop.Timeout(outlive, t.cfg.FailoverTime/2, what)
 	defer cancel()
 	row, err := t.renewer.table.StartHandoff(asking, c.seen, t.opts.Worker)
-	if err != nil {
-		// If it landed all the same, the next look shows the mark, and we follow it.
-		if errors.Is(err, ErrLeaseLost) {
-			t.log.DebugContext(ctx, "the lease cannot be asked for any more", "lease", c.seen.Key, "err", err)
-		} else if ctx.Err() == nil {
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		t.log.DebugContext(ctx, "the lease cannot be asked for any more", "lease", c.seen.Key, "err", err)
+		return claim{}, false
+	// 1. We ask; it lands, and there is no answer.
+	// 2. We are told to stop, and see no mark of ours that we would have to wait for.
+	// 3. The owner hands over to a worker that is gone.
+	// So the row is followed all the same; the next reading tells whether there is anything to follow.
+	case err != nil:
+		if ctx.Err() == nil {
 			t.rowFailed("ask for lease", c.seen.Key, err)
 		}
+		t.follow(ctx, c.seen)
 		return claim{}, false
 	}
 	t.rowDone(row.Key)
+	now := loop.ClockOf(ctx).Now()
+	t.see(func(v View) View { return v.Row(row, now) })
 	t.follow(ctx, row)
 	return claim{}, true
 }
 
-// follow follows a row that bears our mark, unless that is being done.
+// follow follows a row that bears our mark, or may bear it, unless that is being done.
 func (t *LeaseTaker) follow(ctx context.Context, row Lease) {
 	now := loop.ClockOf(ctx).Now()
 	t.mu.Lock()
@@ -88,7 +99,6 @@ func (t *LeaseTaker) follow(ctx context.Context, row Lease) {
 	}
 	a := &asking{row: row, since: now, counter: row.Counter}
 	t.asked[row.Key] = a
-	t.view = t.view.Row(row, now)
 	t.followers.Go(func() { t.pursue(ctx, a, false) })
 }
 

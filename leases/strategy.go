@@ -13,6 +13,8 @@ import (
 // the index in f.Workers of the worker that should hold it, or a negative number to leave it to nobody. A lease that has a
 // holder should stay unless moving it improves something: each change is a move, and an assignment that keeps changing
 // its mind moves leases for ever. Leases that are Fixed stay whatever the answer says, and no worker takes more than its Max.
+// A lease that is left to nobody is read all the same, after a while, by some worker. If Assign panics, or the answer has
+// another length or a worker that is not there, that is reported and leases stay where they are; what nobody holds is shared.
 // (KCL: LeaseAssignmentDecider)
 type AssignmentStrategy interface {
 	Assign(f Fleet) []int

@@ -57,7 +57,7 @@ type TakerOptions struct {
 	Worker   string
 	Strategy AssignmentStrategy // nil: [LeaseCount]
 	Logger   *slog.Logger       // nil: silent
-	Hooks    *config.Hooks      // nil: none; called: WorkerLooked, Retried
+	Hooks    *config.Hooks      // nil: none; called: WorkerLooked, Retried, Panicked
 	// Acquired is called with each lease that was taken, from several goroutines at once. It must not block.
 	Acquired func(*Held)
 	// Pin, if set, says where a lease without checkpoint starts, in Unix milliseconds, when it is taken and its row does not
@@ -82,6 +82,7 @@ func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, op
 	if taker.opts.Strategy == nil {
 		taker.opts.Strategy = LeaseCount{}
 	}
+	taker.opts.Strategy = guarded{by: taker.opts.Strategy, worker: opts.Worker, hooks: taker.hooks, log: taker.log}
 	return taker
 }
 
@@ -112,8 +113,8 @@ func (t *LeaseTaker) see(f func(View) View) View {
 	return t.view
 }
 
-// Run looks and takes until ctx is done; then it returns nil, after the takes under way have been answered, or at most
-// half a FailoverTime later: a take given up half way could leave a row that nobody serves. What was asked for and has not
+// Run looks and takes until ctx is done; then it returns nil, after the writes under way have been answered, or at most
+// some seconds later: one given up half way could leave a row that nobody serves. What was asked for and has not
 // come is left to Settle. What fails for a passing reason is tried again for ever, with pauses. If the table does not exist
 // any more, or if the very first look, or every take that it led to, meets a *[PermanentError], Run
 // ends with it. Call it once.
@@ -340,7 +341,7 @@ func (t *LeaseTaker) strays(view View) []Lease {
 // giveBack frees, when the taker ends, the rows that takes without an answer got, so that peers need not wait for them to
 // become stale.
 func (t *LeaseTaker) giveBack(ctx context.Context) {
-	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), t.cfg.FailoverTime/4, "give back leases")
+	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), min(t.cfg.FailoverTime/4, lastWrite), "give back leases")
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(t.renewer.parallel())
@@ -453,12 +454,18 @@ func (t *LeaseTaker) read(ctx context.Context, seen Lease) (Lease, bool) {
 	return l, true
 }
 
-// finish sends the take. It is not given up when ctx ends: what a stop leaves behind must be a row that we know of.
+// lastWrite is how long a write under way may go on when the taker is told to end: what a stop leaves behind should be a row
+// that we know of, but a table that does not answer must not hold a stop up, however long the FailoverTime is.
+const lastWrite = 3 * time.Second
+
+// finish sends the take. It is not given up at once when ctx ends: see lastWrite.
 func (t *LeaseTaker) finish(ctx context.Context, c claim) (claim, bool) {
 	if c.seen.StartAtMillis == 0 && t.opts.Pin != nil {
 		c.seen.StartAtMillis = t.opts.Pin(c.seen)
 	}
-	h, err := t.renewer.take(context.WithoutCancel(ctx), t.table, &c)
+	take, cancel := loop.Outlive(ctx, lastWrite, "take lease "+c.seen.Key)
+	defer cancel()
+	h, err := t.renewer.take(take, t.table, &c)
 	if err != nil {
 		if errors.Is(err, ErrLeaseLost) {
 			t.log.DebugContext(ctx, "another worker was faster", "lease", c.seen.Key, "err", err)

@@ -38,3 +38,26 @@ func Timeout(ctx context.Context, d time.Duration, what string) (context.Context
 	}()
 	return ctx, func() { cancel(context.Canceled); <-done }
 }
+
+// Outlive returns a context with the values of ctx that ends d after ctx does: what is under way when ctx ends may be finished, but
+// not for ever. The cause is then as that of [Timeout]. The function returned must be called.
+func Outlive(ctx context.Context, d time.Duration, what string) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-out.Done():
+			return
+		case <-ctx.Done():
+		}
+		t := ClockOf(ctx).NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-out.Done():
+		case <-t.C:
+			cancel(&TimeoutError{what, d})
+		}
+	}()
+	return out, func() { cancel(context.Canceled); <-done }
+}
