@@ -69,6 +69,10 @@ storm: ## half of 10,000 shards split at once, in virtual time (minutes of real 
 balance: ## whole fleets and the production planner in virtual time, beside KCL 2.x, with four times the seeds
 	go run ./internal/sim/balance -seed $(if $(filter-out 0,$(SEED)),$(SEED),1) -more 4
 
+.PHONY: requests
+requests: ## what a lease costs its table in a minute, by the emulator's counters, over ten minutes of virtual time
+	go test -count=1 -timeout 30m -run TestRequests -v . -request-minutes 10 | grep -v '^=== '
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k

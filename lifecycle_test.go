@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -432,5 +433,58 @@ func TestRun_isNotStoppedByRowsThatAreNoLeases(t *testing.T) {
 			t.Error("the metrics row of a Java worker was reported, want silence")
 		}
 		f.Check()
+	})
+}
+
+// A fleet of Java workers that is in sight may change its mode at any time; one that is not is looked for now and then only.
+func TestRun_endsWithinAMinuteOnceJavaWorkersChangeTheirMode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		table, reads := fleettest.App, emulator.CountKey{Service: emulator.DynamoDB, Operation: "GetItem"}
+		w := f.Start("w")
+		time.Sleep(time.Minute)
+		f.Server.ResetCounts()
+		time.Sleep(time.Hour)
+		if n := f.Server.Counts().Of(reads).Requests; n < 12 || n > 14 {
+			t.Errorf("%d single reads in an hour without a Java worker, want the two of a check each ten minutes", n)
+		}
+		put := func(item map[string]ddbtypes.AttributeValue) {
+			t.Helper()
+			if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := func(v string) ddbtypes.AttributeValue { return &ddbtypes.AttributeValueMemberS{Value: v} }
+		renew := func(counter int) {
+			put(map[string]ddbtypes.AttributeValue{
+				"leaseKey": s("shardId-000000000009"), "leaseOwner": s("java"),
+				"leaseCounter":                 &ddbtypes.AttributeValueMemberN{Value: strconv.Itoa(counter)},
+				"ownerSwitchesSinceCheckpoint": &ddbtypes.AttributeValueMemberN{Value: "0"}, "checkpoint": s("SHARD_END"),
+				"checkpointSubSequenceNumber": &ddbtypes.AttributeValueMemberN{Value: "0"},
+			})
+		}
+		put(map[string]ddbtypes.AttributeValue{
+			"leaseKey": s("Migration3.0"), "entityType": s("CLIENT_VERSION_MIGRATION"), "cv": s("CLIENT_VERSION_3X"),
+		})
+		began := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- w.Wait() }()
+		var err error
+		for counter, running := 7, true; running && counter < 1000; counter++ {
+			renew(counter)
+			select {
+			case err = <-ended:
+				running = false
+			case <-time.After(3 * time.Second):
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "3.x") {
+			t.Errorf("Run returned %v, want an error about KCL 3.x mode", err)
+		}
+		// A minute until the check, then a stop without peers.
+		if took := time.Since(began); took > 70*time.Second {
+			t.Errorf("Run ended %v after the mode had changed, want 70s", took)
+		}
 	})
 }

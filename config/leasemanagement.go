@@ -19,8 +19,8 @@ type LeaseManagementConfig struct {
 	// that one lost renewal loses no lease. (KCL: leaseRenewalPeriodMillis, derived there)
 	RenewInterval time.Duration
 
-	// LeaseTakerInterval is the pause between two looks at the table: how late a worker notices new leases and imbalance. Expired
-	// leases do not wait for it. Default FailoverTime/2; 50ms to 3×FailoverTime. (KCL: derived, 2 × failoverTimeMillis)
+	// LeaseTakerInterval is the pause between two looks at the table while all is calm, drawn anew up to a tenth longer: how late
+	// a worker notices new leases and imbalance. Expired leases do not wait for it. Default FailoverTime/2; 50ms to 3×FailoverTime. (KCL: derived, 2 × failoverTimeMillis)
 	LeaseTakerInterval time.Duration
 
 	// MaxLeasesForWorker is how many leases this worker holds at most; leases that no worker may hold stay unread.

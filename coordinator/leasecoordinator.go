@@ -16,8 +16,11 @@ import (
 )
 
 const (
-	// modeCheckInterval is how often the table's KCL mode is read again. Java workers change theirs within a minute or two.
+	// modeCheckInterval is how often the table's KCL mode is read again while Java workers are in sight, who change theirs
+	// within a minute or two. Without any there is no fleet that could have a mode; one that comes is in sight, by the first
+	// lease that it takes or is assigned, at the next look. Then it is read in each idleModeChecks'th interval only.
 	modeCheckInterval = time.Minute
+	idleModeChecks    = 10
 	// startBase and startMax bound the pauses between tries to start. A fleet that waits for its table tries every few
 	// seconds, so that it goes on soon after the table is back.
 	startBase = 200 * time.Millisecond
@@ -186,11 +189,15 @@ func (c *LeaseCoordinator) checkMode(ctx context.Context) error {
 // watchMode ends with an error when Java workers have moved the table to KCL 3.x mode. Anything else that the check meets is
 // ridden out, as renewals and takes ride it out: what the worker holds goes on.
 func (c *LeaseCoordinator) watchMode(ctx context.Context) error {
-	clock, failed := loop.ClockOf(ctx), 0
+	clock, failed, passed := loop.ClockOf(ctx), 0, 0
 	for {
 		if err := clock.Sleep(ctx, loop.Jitter(modeCheckInterval, 0.1)); err != nil {
 			return err
 		}
+		if passed++; passed < idleModeChecks && failed == 0 && !c.taker.View().JavaInSight() {
+			continue
+		}
+		passed = 0
 		err := c.checkMode(ctx)
 		if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
 			return err

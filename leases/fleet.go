@@ -50,6 +50,15 @@ func (v View) GoPeers() int {
 	return len(peers)
 }
 
+// JavaInSight reports whether Java workers take part, as far as this worker can see: whether a row has an owner that no Go worker
+// has written. A leader of KCL 3.x that assigns a lease of ours leaves such a row before anything else.
+func (v View) JavaInSight() bool {
+	return slices.ContainsFunc(v.rows, func(s *Sighting) bool {
+		l := &s.Lease
+		return l.Owner != "" && (!l.TenureSpeaks() || l.Owner != l.Tenure.Worker && l.Owner != l.HandoffTo)
+	})
+}
+
 // suspicion is how long a row must have been seen unchanged for its owner to look dead before the row is stale: a renewal
 // interval, which is at most a third of the failover time, and a tenth of it for a late one.
 func suspicion(failover time.Duration) time.Duration { return failover/3 + failover/10 }

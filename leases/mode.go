@@ -19,8 +19,8 @@ const (
 // takes for itself, as ours do.
 var kcl3Modes = map[string]bool{"CLIENT_VERSION_3X": true, "CLIENT_VERSION_3X_WITH_ROLLBACK": true}
 
-// CheckMode returns a *[KCL3ModeError] if the table's Java workers run in KCL 3.x mode; ask at start and each minute, since
-// a fleet changes its mode while it runs. Any other error says that this could not be found out now.
+// CheckMode returns a *[KCL3ModeError] if the table's Java workers run in KCL 3.x mode; ask at start and each minute
+// while there are Java workers, since a fleet changes its mode while it runs. Any other error says that this could not be found out now.
 func (t *Table) CheckMode(ctx context.Context, application string) error {
 	is, version, where, err := t.kcl3Mode(ctx, application)
 	if err != nil {

@@ -300,11 +300,20 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 	if moves.Workers > 0 {
 		t.forgetFailures(moves)
 	}
-	next = loop.Jitter(next, 0.1) // so that a fleet does not look in step
+	next = t.spread(next)
 	if t.execute(ctx, moves) {
 		next = min(next, paceOf(t.cfg.FailoverTime).fast)
 	}
 	return next, nil
+}
+
+// spread draws the time of the next look, so that a fleet does not look in step: up to a tenth sooner while something is going on,
+// up to a tenth later while all is calm, when looks are most of what is asked of the table beside renewals.
+func (t *LeaseTaker) spread(next time.Duration) time.Duration {
+	if next == t.cfg.LeaseTakerInterval {
+		next += next / 10
+	}
+	return loop.Jitter(next, 0.1)
 }
 
 // Glance looks at the table without acting on what it shows, after Run has returned: see [LeaseTaker.View]. A look that fails

@@ -147,3 +147,30 @@ func TestView_isStaleExactlyWhenTheNewestCounterStoodStill(t *testing.T) {
 		}
 	})
 }
+
+func TestView_showsJavaWorkersByTheLeasesTheyOwn(t *testing.T) {
+	t.Parallel()
+	change := func(f func(*Lease)) Lease {
+		l := goLease("s", "a", 7)
+		f(&l)
+		return l
+	}
+	for name, c := range map[string]struct {
+		row  Lease
+		want bool
+	}{
+		"a Go worker's":                    {change(func(*Lease) {}), false},
+		"nobody's":                         {Lease{Key: "s", Counter: 1}, false},
+		"released":                         {change(func(l *Lease) { l.Owner = "" }), false},
+		"asked for by a Go worker":         {change(func(l *Lease) { l.Owner, l.HandoffTo, l.CheckpointOwner = "b", "b", "a" }), false},
+		"handed over":                      {change(func(l *Lease) { l.Owner, l.HandoffTo = "b", "b" }), false},
+		"never a Go worker's":              {Lease{Key: "s", Owner: "j", Counter: 7}, true},
+		"taken or renewed by a Java 2.x":   {change(func(l *Lease) { l.Counter++ }), true},
+		"assigned by a leader of KCL 3.x":  {change(func(l *Lease) { l.Owner, l.CheckpointOwner = "j", "a" }), true},
+		"assigned without being asked for": {change(func(l *Lease) { l.Owner = "j" }), true},
+	} {
+		if got := testView("a").Look([]Lease{c.row}, t0).JavaInSight(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
