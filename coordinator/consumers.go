@@ -12,12 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardlease/shardlease/checkpoint"
-	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
-	"github.com/shardlease/shardlease/processor"
-	"github.com/shardlease/shardlease/shardsync"
 )
 
 const (
@@ -28,12 +24,7 @@ const (
 	// afterGrace is how long user code may take to notice that its context has ended, LeaseLost included, before Run leaves
 	// it behind. Together with the default ShutdownGrace it stays below the 30 s that container platforms give by default.
 	afterGrace = 4 * time.Second
-	// consumerBase and consumerMax bound the pauses before a consumer that ended by itself is made anew.
-	consumerBase = 500 * time.Millisecond
-	consumerMax  = 30 * time.Second
 )
-
-var _ processor.LeaseHandle = (*leases.Held)(nil)
 
 // consumers keeps one consumer for each held lease whose shard is not finished.
 type consumers struct {
@@ -53,21 +44,6 @@ type consumers struct {
 	abandoned []string
 }
 
-// entry is one tenure of one lease.
-type entry struct {
-	held *leases.Held
-	done chan struct{}           // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
-	cut  context.CancelCauseFunc // ends the contexts of its user code
-
-	// Guarded by consumers.mu.
-	before   *entry                   // the tenure before this one; nil once nothing of it runs
-	consumer *processor.ShardConsumer // nil before it starts and for a finished shard
-	stop     chan struct{}            // closed when the entry must not start another consumer
-	stopped  bool
-	finished bool
-	escorted bool // its hand-off has begun
-}
-
 func newConsumers(o Options) *consumers {
 	return &consumers{o: o, fatal: make(chan error, 1), byKey: map[string]*entry{}}
 }
@@ -82,7 +58,11 @@ func newConsumers(o Options) *consumers {
 // So an entry waits for its predecessor first.
 func (c *consumers) start(ctx context.Context, h *leases.Held) {
 	key := h.Lease().Key
-	e := &entry{held: h, done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished()}
+	life := c.o.Config.Lifecycle
+	e := &entry{
+		held: h, done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished(),
+		back: loop.Backoff{Base: life.TaskBackoff, Max: life.MaxTaskBackoff},
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.before = c.byKey[key]
@@ -95,199 +75,6 @@ func (c *consumers) start(ctx context.Context, h *leases.Held) {
 	}
 	ctx, e.cut = context.WithCancelCause(ctx)
 	go c.follow(ctx, e)
-}
-
-// halt makes the entry start nothing more. The caller holds mu.
-func (e *entry) halt() {
-	e.close()
-	if e.consumer != nil {
-		e.consumer.RequestShutdown()
-	}
-}
-
-// close makes the entry start no other consumer. The caller holds mu.
-func (e *entry) close() {
-	if !e.stopped {
-		e.stopped = true
-		close(e.stop)
-	}
-}
-
-// follow is the goroutine of one entry. It ends when nothing of this tenure and of those before runs any more, which may be
-// later than the end of the worker if user code does not return.
-func (c *consumers) follow(ctx context.Context, e *entry) {
-	defer close(e.done)
-	defer e.cut(errStopping)
-	defer c.forget(e)
-	defer c.awaitBefore(e)
-	returned := false
-	defer func() {
-		if !returned { // user code called runtime.Goexit, as t.FailNow does: nothing of it runs any more
-			c.fault(e, errors.New("the processor ended its goroutine instead of returning"))
-			c.giveUp(ctx, e)
-		}
-	}()
-	c.live(ctx, e)
-	returned = true
-}
-
-// awaitBefore returns when nothing of the tenures before this one runs any more.
-func (c *consumers) awaitBefore(e *entry) {
-	if before := c.before(e); before != nil {
-		<-before.done
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		e.before = nil
-	}
-}
-
-func (c *consumers) before(e *entry) *entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return e.before
-}
-
-// live is what happens under one tenure, from the end of the one before to the release of the lease. While the one before
-// has not ended, nothing runs under this one, and the lease may be given up at any time.
-func (c *consumers) live(ctx context.Context, e *entry) {
-	if before := c.before(e); before != nil {
-		select {
-		case <-before.done:
-		case <-e.stop:
-		case <-e.held.Context().Done():
-		}
-	}
-	if c.isFinished(e) {
-		return
-	}
-	c.consume(ctx, e)
-	if c.isStopped(e) && !c.isFinished(e) || e.held.Asked() {
-		c.giveUp(ctx, e)
-	}
-}
-
-// consume runs consumers under one lease until the shard is finished, the lease is gone, or a stop is asked for. A consumer
-// that ends by itself for another reason (a source that gave up, a factory that returned nothing) is made anew after a
-// pause: a shard whose lease we hold is never left unread in silence.
-func (c *consumers) consume(ctx context.Context, e *entry) {
-	back := loop.Backoff{Base: consumerBase, Max: consumerMax}
-	for {
-		consumer := c.arm(e)
-		if consumer == nil {
-			return
-		}
-		out := consumer.Run(ctx)
-		ended := out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e)
-		if out.Finished || ended {
-			c.fault(e, out.Err)
-		}
-		if out.Finished {
-			c.finish(e)
-			return
-		}
-		if ended {
-			return
-		}
-		if errors.Is(out.Err, shardsync.ErrStreamNotFound) || errors.Is(out.Err, shardsync.ErrOtherHistory) {
-			select {
-			case c.fatal <- fmt.Errorf("shard %s: %w", e.held.Lease().Key, out.Err):
-			default: // another shard was first
-			}
-		}
-		wait := back.Next()
-		c.retried(e, out.Err, back.Tries(), wait)
-		c.pause(ctx, e, wait)
-	}
-}
-
-// arm makes the entry's next consumer, or nil if there must be none.
-func (c *consumers) arm(e *entry) *processor.ShardConsumer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e.stopped || e.held.Context().Err() != nil {
-		return nil
-	}
-	l := e.held.Lease()
-	e.consumer = processor.NewShardConsumer(processor.ConsumerOptions{
-		Shard: processor.Shard{
-			Stream: c.o.Stream, ID: l.Shard(), LeaseKey: l.Key, ParentIDs: slices.Clone(l.ParentShardIDs),
-		},
-		Position: l.Checkpoint,
-		Pending:  l.Pending,
-		Lease:    e.held,
-		Factory:  c.o.Factory,
-		Open: func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
-			return c.o.Open(ctx, e.held.Lease(), from)
-		},
-		ParentsEnded: func(ctx context.Context) (bool, error) { return c.o.Syncer.ParentsEnded(ctx, e.held.Lease()) },
-		ParentPoll:   c.o.Config.Coordinator.ParentShardPollInterval,
-		EndShard: func(ctx context.Context, end processor.End) error {
-			return c.o.Syncer.EndShard(ctx, e.held.Lease(), endOf(end))
-		},
-		Lifecycle: c.o.Config.Lifecycle,
-		Worker:    c.o.Config.WorkerID,
-		Hooks:     c.o.Config.Hooks,
-		Logger:    c.o.Config.Logger,
-	})
-	return e.consumer
-}
-
-// endOf says for shardsync, which knows nothing of processors, what a source has said.
-func endOf(end processor.End) shardsync.End {
-	out := shardsync.End{Gone: end.Gone}
-	for _, child := range end.Children {
-		out.Children = append(out.Children, shardsync.ChildShard(child))
-	}
-	return out
-}
-
-// finish notes the end of a shard and lets those start who waited for it: the local taker looks for the children's leases
-// at once, and children that this worker holds already ask again.
-func (c *consumers) finish(e *entry) {
-	c.mu.Lock()
-	e.finished, e.consumer = true, nil
-	var others []*processor.ShardConsumer
-	for _, o := range c.byKey {
-		if o.consumer != nil {
-			others = append(others, o.consumer)
-		}
-	}
-	c.mu.Unlock()
-	for _, o := range others {
-		o.Wake()
-	}
-	c.onFinish()
-}
-
-func (c *consumers) isFinished(e *entry) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return e.finished
-}
-
-func (c *consumers) isStopped(e *entry) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return e.stopped
-}
-
-func (c *consumers) pause(ctx context.Context, e *entry, d time.Duration) {
-	t := loop.ClockOf(ctx).NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-e.stop:
-	case <-e.held.Context().Done():
-	case <-t.C:
-	}
-}
-
-func (c *consumers) retried(e *entry, err error, attempt int, wait time.Duration) {
-	if f := c.o.Config.Hooks.Retried; f != nil {
-		f(config.RetryEvent{
-			Worker: c.o.Config.WorkerID, LeaseKey: e.held.Lease().Key, What: "consume shard", Attempt: attempt, Wait: wait, Err: err,
-		})
-	}
 }
 
 // fault reports an error of a consumer that is not tried again: at once while the worker goes on, else with what Run returns.
@@ -407,19 +194,6 @@ func (c *consumers) abandon(ctx context.Context) {
 			c.abandoned = append(c.abandoned, fmt.Sprintf("shard %s: %s has not returned", e.held.Lease().Key, e.calling()))
 		}
 	}
-}
-
-// calling names the user's method that keeps the entry, or a tenure before it, from ending. The caller holds mu.
-func (e *entry) calling() string {
-	for ; e != nil; e = e.before {
-		if e.consumer == nil {
-			continue
-		}
-		if method := e.consumer.Status().Calling; method != "" {
-			return method
-		}
-	}
-	return "the processor"
 }
 
 // wait returns when all entries are done or ctx is.

@@ -35,7 +35,8 @@
 //
 // A panic in a method, or in the Factory, is told by config.Hooks.Panicked with its stack and then treated as an error of
 // that call. The processor goes on being used: whatever its state was when it panicked, the next call finds it. What cannot
-// be caught is runtime.Goexit (and so testing.T.FailNow): it ends the shard's consumer.
+// be caught is runtime.Goexit (and so testing.T.FailNow): it ends the processor, and after a pause like those above a new one
+// goes on from the checkpoint.
 //
 // # Checkpoints
 //

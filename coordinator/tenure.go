@@ -1,0 +1,273 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+var _ processor.LeaseHandle = (*leases.Held)(nil)
+
+// errGoexit is why a consumer ended whose Run did not return.
+var errGoexit = errors.New("the processor ended its goroutine instead of returning")
+
+// entry is one tenure of one lease.
+type entry struct {
+	held *leases.Held
+	done chan struct{}           // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
+	cut  context.CancelCauseFunc // ends the contexts of its user code
+
+	// Of the goroutine of follow.
+	back loop.Backoff
+	wait time.Duration // before the next consumer
+
+	// Guarded by consumers.mu.
+	before   *entry                   // the tenure before this one; nil once nothing of it runs
+	consumer *processor.ShardConsumer // nil before it starts and for a finished shard
+	stop     chan struct{}            // closed when the entry must not start another consumer
+	stopped  bool
+	finished bool
+	escorted bool // its hand-off has begun
+}
+
+// calling names the user's method that keeps the entry, or a tenure before it, from ending. The caller holds mu.
+func (e *entry) calling() string {
+	for ; e != nil; e = e.before {
+		if e.consumer == nil {
+			continue
+		}
+		if method := e.consumer.Status().Calling; method != "" {
+			return method
+		}
+	}
+	return "the processor"
+}
+
+// halt makes the entry start nothing more. The caller holds mu.
+func (e *entry) halt() {
+	e.close()
+	if e.consumer != nil {
+		e.consumer.RequestShutdown()
+	}
+}
+
+// close makes the entry start no other consumer. The caller holds mu.
+func (e *entry) close() {
+	if !e.stopped {
+		e.stopped = true
+		close(e.stop)
+	}
+}
+
+// follow is the goroutine of one entry. It ends when nothing of this tenure and of those before runs any more, which may be
+// later than the end of the worker if user code does not return.
+//
+// User code may end the goroutine instead of returning, by runtime.Goexit, as t.FailNow does. Nothing of it runs any more
+// then, and another goroutine goes on with the entry, as after any other failure of its consumer.
+func (c *consumers) follow(ctx context.Context, e *entry) {
+	returned := false
+	defer func() {
+		if !returned {
+			go c.follow(ctx, e)
+		}
+	}()
+	c.live(ctx, e)
+	c.awaitBefore(e)
+	c.forget(e)
+	e.cut(errStopping)
+	close(e.done)
+	returned = true
+}
+
+// awaitBefore returns when nothing of the tenures before this one runs any more.
+func (c *consumers) awaitBefore(e *entry) {
+	if before := c.before(e); before != nil {
+		<-before.done
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e.before = nil
+	}
+}
+
+func (c *consumers) before(e *entry) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.before
+}
+
+// live is what happens under one tenure, from the end of the one before to the release of the lease. While the one before
+// has not ended, nothing runs under this one, and the lease may be given up at any time.
+//
+// A finished shard's lease is kept until a stop, which is drain's business. But a shard may finish after drain has looked:
+//  1. The stop begins while ShardEnded runs; drain asks its consumer to stop.
+//  2. ShardEnded checkpoints SHARD_END.
+//  3. Were the lease left to drain, it would name a worker that is gone until it expires.
+func (c *consumers) live(ctx context.Context, e *entry) {
+	if before := c.before(e); before != nil {
+		select {
+		case <-before.done:
+		case <-e.stop:
+		case <-e.held.Context().Done():
+		}
+	}
+	c.consume(ctx, e)
+	if c.isStopped(e) || e.held.Asked() {
+		c.giveUp(ctx, e)
+	}
+}
+
+// consume runs consumers under one lease until the shard is finished, the lease is gone, or a stop is asked for. A consumer
+// that ends by itself for another reason (a source that gave up, a factory that returned nothing, a method that ended its
+// goroutine) is made anew after a pause: a shard whose lease we hold is never left unread in silence.
+func (c *consumers) consume(ctx context.Context, e *entry) {
+	for {
+		c.pause(ctx, e)
+		consumer := c.arm(e)
+		if consumer == nil {
+			return
+		}
+		if c.run(ctx, e, consumer) {
+			return
+		}
+	}
+}
+
+// run runs one consumer to its end, and reports whether nothing is left to do under the lease.
+func (c *consumers) run(ctx context.Context, e *entry, consumer *processor.ShardConsumer) (over bool) {
+	from := e.held.Lease().Checkpoint
+	out := processor.Outcome{Err: errGoexit} // unless Run returns
+	defer func() { over = c.judge(ctx, e, from, out) }()
+	out = consumer.Run(ctx)
+	return over
+}
+
+// judge takes in how a consumer that began at from has ended. It reports whether it was the entry's last, and sets the pause
+// before the next one otherwise.
+func (c *consumers) judge(ctx context.Context, e *entry, from checkpoint.ExtendedSequenceNumber, out processor.Outcome) (over bool) {
+	ended := out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e)
+	if out.Finished || ended {
+		c.fault(e, out.Err)
+	}
+	if out.Finished {
+		c.finish(e)
+	}
+	if out.Finished || ended {
+		return true
+	}
+	if errors.Is(out.Err, shardsync.ErrStreamNotFound) || errors.Is(out.Err, shardsync.ErrOtherHistory) {
+		select {
+		case c.fatal <- fmt.Errorf("shard %s: %w", e.held.Lease().Key, out.Err):
+		default: // another shard was first
+		}
+	}
+	if e.held.Lease().Checkpoint != from { // it was of use
+		e.back.Reset()
+	}
+	e.wait = e.back.Next()
+	c.retried(e, out.Err, e.back.Tries(), e.wait)
+	return false
+}
+
+// arm makes the entry's next consumer, or nil if there must be none.
+func (c *consumers) arm(e *entry) *processor.ShardConsumer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.stopped || e.finished || e.held.Context().Err() != nil {
+		return nil
+	}
+	l := e.held.Lease()
+	e.consumer = processor.NewShardConsumer(processor.ConsumerOptions{
+		Shard: processor.Shard{
+			Stream: c.o.Stream, ID: l.Shard(), LeaseKey: l.Key, ParentIDs: slices.Clone(l.ParentShardIDs),
+		},
+		Position: l.Checkpoint,
+		Pending:  l.Pending,
+		Lease:    e.held,
+		Factory:  c.o.Factory,
+		Open: func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
+			return c.o.Open(ctx, e.held.Lease(), from)
+		},
+		ParentsEnded: func(ctx context.Context) (bool, error) { return c.o.Syncer.ParentsEnded(ctx, e.held.Lease()) },
+		ParentPoll:   c.o.Config.Coordinator.ParentShardPollInterval,
+		EndShard: func(ctx context.Context, end processor.End) error {
+			return c.o.Syncer.EndShard(ctx, e.held.Lease(), endOf(end))
+		},
+		Lifecycle: c.o.Config.Lifecycle,
+		Worker:    c.o.Config.WorkerID,
+		Hooks:     c.o.Config.Hooks,
+		Logger:    c.o.Config.Logger,
+	})
+	return e.consumer
+}
+
+// endOf says for shardsync, which knows nothing of processors, what a source has said.
+func endOf(end processor.End) shardsync.End {
+	out := shardsync.End{Gone: end.Gone}
+	for _, child := range end.Children {
+		out.Children = append(out.Children, shardsync.ChildShard(child))
+	}
+	return out
+}
+
+// finish notes the end of a shard and lets those start who waited for it: the local taker looks for the children's leases
+// at once, and children that this worker holds already ask again.
+func (c *consumers) finish(e *entry) {
+	c.mu.Lock()
+	e.finished, e.consumer = true, nil
+	var others []*processor.ShardConsumer
+	for _, o := range c.byKey {
+		if o.consumer != nil {
+			others = append(others, o.consumer)
+		}
+	}
+	c.mu.Unlock()
+	for _, o := range others {
+		o.Wake()
+	}
+	c.onFinish()
+}
+
+func (c *consumers) isFinished(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.finished
+}
+
+func (c *consumers) isStopped(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stopped
+}
+
+// pause waits for what the last failure of the entry's consumer has left to wait for.
+func (c *consumers) pause(ctx context.Context, e *entry) {
+	if e.wait <= 0 {
+		return
+	}
+	t := loop.ClockOf(ctx).NewTimer(e.wait)
+	e.wait = 0
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-e.stop:
+	case <-e.held.Context().Done():
+	case <-t.C:
+	}
+}
+
+func (c *consumers) retried(e *entry, err error, attempt int, wait time.Duration) {
+	if f := c.o.Config.Hooks.Retried; f != nil {
+		f(config.RetryEvent{
+			Worker: c.o.Config.WorkerID, LeaseKey: e.held.Lease().Key, What: "consume shard", Attempt: attempt, Wait: wait, Err: err,
+		})
+	}
+}
