@@ -387,3 +387,26 @@ func (p *patient) ShardEnded(ctx context.Context, in processor.ShardEndedInput) 
 		return context.Cause(ctx)
 	}
 }
+
+// Owners learn that they are asked at their next renewal, which may come later than the end of a short GracefulHandoffTimeout.
+func TestHandoff_takesNothingBeforeTheOwnerCanKnow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 8)
+		short := func(c *config.Config) { c.LeaseManagement.GracefulHandoffTimeout = 100 * time.Millisecond }
+		f.Start("a", short)
+		stop := f.Load(20 * time.Millisecond)
+		time.Sleep(20 * time.Second)
+		b := f.Start("b", short)
+		time.Sleep(30 * time.Second)
+		stop()
+		f.WaitDelivered(5 * time.Second)
+		if n := len(b.Assignments()); n != 4 {
+			t.Errorf("the new worker holds %d leases, want 4", n)
+		}
+		d := f.Check()
+		if n := f.Audit.Overlaps(); n != 0 || d != 0 {
+			t.Errorf("%d batches were given to a worker after its successor had begun, and %d records came twice, want neither", n, d)
+		}
+	})
+}

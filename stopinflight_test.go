@@ -66,3 +66,24 @@ func TestStop_obeysItsDeadlineWhileATakeHangs(t *testing.T) {
 		}
 	})
 }
+
+// What was asked for cannot be looked at any more.
+func TestStop_waitsNoLongerThanTheHandOffWhileTheTableIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 4)
+		f.Start("owner")
+		f.Put(10, 1)
+		time.Sleep(20 * time.Second)
+		asker := f.Start("asker", func(c *config.Config) { c.LeaseManagement.GracefulHandoffTimeout = 10 * time.Second })
+		time.Sleep(200 * time.Millisecond)
+		defer f.Server.Inject(emulator.Rule{Client: "asker", Effect: emulator.Fail(400, "AccessDeniedException", "no")})()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_ = asker.Shutdown(ctx)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("stopped in %v, want GracefulHandoffTimeout, 10s, and a little", took)
+		}
+	})
+}

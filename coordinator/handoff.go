@@ -48,8 +48,9 @@ func (c *consumers) handOver(ctx context.Context, e *entry) {
 	grace := leases.HandoffGrace(cfg.LeaseManagement)
 	before := time.Duration(0)
 	if c.isReading(e) {
-		notice := leases.NoticeTime(cfg.LeaseManagement)
-		batch := min(cfg.Retrieval.IdleTime+cfg.Retrieval.IdleTime/4+50*time.Millisecond, time.Second)
+		// Neither may eat up the time of a processor that is given little.
+		notice := min(leases.NoticeTime(cfg.LeaseManagement), grace/4)
+		batch := min(cfg.Retrieval.IdleTime+cfg.Retrieval.IdleTime/4+50*time.Millisecond, time.Second, grace/4)
 		if !c.await(ctx, e, notice) || c.stopAfterBatch(e) && !c.await(ctx, e, batch) {
 			return
 		}
@@ -58,7 +59,7 @@ func (c *consumers) handOver(ctx context.Context, e *entry) {
 	c.mu.Lock()
 	e.halt()
 	c.mu.Unlock()
-	if c.await(ctx, e, max(grace-before, grace/2)) {
+	if c.await(ctx, e, grace-before) {
 		e.cut(fmt.Errorf("a peer has asked for the lease, and its LeaseManagement.GracefulHandoffTimeout of %v is almost over",
 			cfg.LeaseManagement.GracefulHandoffTimeout))
 	}

@@ -42,7 +42,19 @@ func NoticeTime(cfg config.LeaseManagementConfig) time.Duration { return noticeT
 // asked, whose GracefulHandoffTimeout began up to a RenewInterval earlier, takes the lease by its counter.
 func HandoffGrace(cfg config.LeaseManagementConfig) time.Duration {
 	all := cfg.GracefulHandoffTimeout
-	return max(all-cfg.RenewInterval-cfg.FailoverTime/20, all/2)
+	return max(all-toLearn(cfg), all/2)
+}
+
+// toLearn is how long it takes until an owner knows that it was asked: its next renewal, and a little for a slow one.
+func toLearn(cfg config.LeaseManagementConfig) time.Duration {
+	return cfg.RenewInterval + cfg.FailoverTime/20
+}
+
+// patience is how long the one who asked waits before it takes the lease by its counter: GracefulHandoffTimeout, and if
+// that is short, until an owner that learnt of it as late as possible has had HandoffGrace. Taken before, two would act at once: the
+// owner finds out at its next renewal only.
+func patience(cfg config.LeaseManagementConfig) time.Duration {
+	return toLearn(cfg) + HandoffGrace(cfg)
 }
 
 // ask gets a live owner's lease: a Go worker is asked to hand it over, and the row followed until it has. A Java worker cannot
@@ -148,8 +160,8 @@ func (t *LeaseTaker) marked(listed []Lease) []Lease {
 }
 
 // Settle waits, after Run has returned, until what was asked for before has been handed over, and releases it at once: an owner
-// that hands over to a worker that is gone would leave the shard unread until the row is stale. It ends with ctx, and after a
-// GracefulHandoffTimeout in any case.
+// that hands over to a worker that is gone would leave the shard unread until the row is stale. It ends with ctx, and when an owner's time
+// is over (see patience) in any case, also if the rows cannot be read.
 func (t *LeaseTaker) Settle(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, a := range t.asks() {
@@ -170,7 +182,7 @@ func (t *LeaseTaker) pursue(ctx context.Context, a *asking, leaving bool) {
 		if clock.Sleep(ctx, pause) != nil {
 			return
 		}
-		if t.attempt(ctx, a, leaving) {
+		if t.attempt(ctx, a, leaving) || leaving && clock.Since(a.since) >= patience(t.cfg) {
 			t.mu.Lock()
 			delete(t.asked, a.row.Key)
 			t.mu.Unlock()
@@ -197,7 +209,7 @@ func (t *LeaseTaker) attempt(ctx context.Context, a *asking, leaving bool) (done
 	case leaving && a.claim != nil && a.claim.me.ours(row):
 		return t.freed(ctx, row, a.claim.me)
 	case next == askWait:
-		return leaving && loop.ClockOf(ctx).Now().Sub(a.since) >= t.cfg.GracefulHandoffTimeout
+		return false
 	case next == askLost:
 		return true
 	case leaving && row.MarkIsLive(): // stale, or its time is over: for others to take
@@ -223,8 +235,8 @@ const (
 //
 //   - The owner has handed over: nobody reads the shard, and all wait for us.
 //   - The owner is dead: the row becomes stale, as any other.
-//   - The owner lives and its processor does not finish: after GracefulHandoffTimeout the lease is taken by its counter, which
-//     fences the owner.
+//   - The owner lives and its processor does not finish: when its time is over (see patience) the lease is taken by its counter,
+//     which fences the owner.
 //   - A Java worker has written under the mark, which is dead by that: we are leaseOwner, and nobody will hand over.
 func (t *LeaseTaker) nextOf(a *asking, row Lease, now time.Time) askStep {
 	switch {
@@ -232,7 +244,7 @@ func (t *LeaseTaker) nextOf(a *asking, row Lease, now time.Time) askStep {
 		return askLost
 	case !row.MarkIsLive():
 		return askOwn
-	case now.Sub(a.since) >= t.cfg.GracefulHandoffTimeout, t.View().Get(row.Key).Knowledge == Stale:
+	case now.Sub(a.since) >= patience(t.cfg), t.View().Get(row.Key).Knowledge == Stale:
 		return askOwn
 	}
 	return askWait
