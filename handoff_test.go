@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -408,5 +409,39 @@ func TestHandoff_takesNothingBeforeTheOwnerCanKnow(t *testing.T) {
 		if n := f.Audit.Overlaps(); n != 0 || d != 0 {
 			t.Errorf("%d batches were given to a worker after its successor had begun, and %d records came twice, want neither", n, d)
 		}
+	})
+}
+
+// The owner's processor does not return, and the one who asked, and would take the lease by its counter, is gone.
+func TestHandoff_isGivenUpWhenNeitherSideEndsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 2)
+		f.PutEverywhere()
+		release := make(chan struct{})
+		defer close(release)
+		var cancelled atomic.Int64
+		a := f.StartWith("a", func(processor.Shard) processor.RecordProcessor {
+			return &stuck{release: release, cancelled: &cancelled}
+		})
+		<-a.Ready()
+		time.Sleep(20 * time.Second)
+		b := f.Start("b")
+		for asked := false; !asked; time.Sleep(100 * time.Millisecond) {
+			for _, row := range f.Rows() {
+				asked = asked || row["handoffTo"] != nil
+			}
+		}
+		b.Kill()
+		began := time.Now()
+		c := f.Start("c")
+		limit := 30*time.Second + 2*10*time.Second // GracefulHandoffTimeout, and until the row is stale
+		for f.Audit.Distinct() == 0 {
+			if time.Since(began) > limit {
+				t.Fatalf("after %v nothing was read by others; c holds %v", time.Since(began), c.Assignments())
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Logf("read by others %v after the one who had asked was killed", time.Since(began))
 	})
 }

@@ -31,10 +31,10 @@ func TestStop_namesAProcessorOfAnEarlierTenureThatDoesNotReturn(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		w.CutOff() // the lease is lost while ProcessRecords hangs …
 		time.Sleep(15 * time.Second)
-		w.Reconnect() // … and taken again by the same worker
+		w.Reconnect()
 		time.Sleep(15 * time.Second)
-		if n := len(w.Assignments()); n != 1 {
-			t.Fatalf("the worker holds %d leases after it was reconnected, want 1", n)
+		if n := len(w.Assignments()); n != 0 {
+			t.Errorf("the worker holds %d leases after it was reconnected, want 0: it could read nothing under them", n)
 		}
 		err := w.Stop()
 		if err == nil || !strings.Contains(err.Error(), "ProcessRecords") {

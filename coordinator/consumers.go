@@ -30,6 +30,7 @@ const (
 type consumers struct {
 	o        Options
 	release  func(context.Context, *leases.Held) error // set before the first start
+	forsake  func(*leases.Held, error)                 // likewise
 	onFinish func()                                    // a shard was read to its end: its children may start
 
 	escorts sync.WaitGroup // hand-offs under way
@@ -126,6 +127,18 @@ func (c *consumers) dropped(h *leases.Held) {
 	if e := c.byKey[key]; e != nil && e.held == h && e.finished {
 		delete(c.byKey, key)
 	}
+}
+
+// lost returns the keys of the leases that are held no more and under which something still runs.
+func (c *consumers) lost() (keys []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, e := range c.byKey {
+		if e.held.Context().Err() != nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // close makes every lease that comes from now on be given up at once, and what goes wrong be kept for Run. What runs goes on.

@@ -38,7 +38,8 @@ func (c *consumers) escort(ctx context.Context, e *entry) {
 //
 // Where no records are being read (the shard waits for its parents, or the processor is being initialised) there is nothing
 // to wait for. A processor that does not finish in time has its context cancelled; if it does not return all the same, the
-// peer takes the lease by its counter.
+// peer takes the lease by its counter. Should the peer be gone, nobody else would ask or take as long as its mark stands and we
+// renew; so a little later the lease is left to expire.
 func (c *consumers) handOver(ctx context.Context, e *entry) {
 	if c.isFinished(e) { // nothing runs under it
 		c.giveUp(ctx, e)
@@ -59,9 +60,14 @@ func (c *consumers) handOver(ctx context.Context, e *entry) {
 	c.mu.Lock()
 	e.halt()
 	c.mu.Unlock()
-	if c.await(ctx, e, grace-before) {
-		e.cut(fmt.Errorf("a peer has asked for the lease, and its LeaseManagement.GracefulHandoffTimeout of %v is almost over",
-			cfg.LeaseManagement.GracefulHandoffTimeout))
+	if !c.await(ctx, e, grace-before) {
+		return
+	}
+	why := fmt.Errorf("a peer has asked for the lease, and its LeaseManagement.GracefulHandoffTimeout of %v is almost over",
+		cfg.LeaseManagement.GracefulHandoffTimeout)
+	e.cut(why)
+	if c.await(ctx, e, cfg.LeaseManagement.RenewInterval+cfg.LeaseManagement.FailoverTime/20) {
+		c.forsake(e.held, why)
 	}
 }
 

@@ -48,7 +48,8 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 	})
 	c.taker = leases.NewTaker(o.Table, c.renewer, cfg.LeaseManagement, leases.TakerOptions{
 		Worker: cfg.WorkerID, Strategy: o.Strategy, Logger: cfg.Logger, Hooks: cfg.Hooks, Acquired: c.got,
-		Pin: func(l leases.Lease) int64 { return o.Syncer.Pin(l, c.rows) },
+		Pin:  func(l leases.Lease) int64 { return o.Syncer.Pin(l, c.rows) },
+		Busy: shards.lost,
 	})
 	leader := NewDeterministicLeader(cfg.WorkerID, c.taker.View)
 	c.audit = shardsync.NewPeriodicShardSyncManager(o.Syncer, shardsync.PeriodicOptions{
@@ -58,7 +59,7 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 	c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
 		Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
 	})
-	shards.release, shards.onFinish = c.renewer.Release, c.taker.Wake
+	shards.release, shards.forsake, shards.onFinish = c.renewer.Release, c.renewer.Forsake, c.taker.Wake
 	return c
 }
 

@@ -57,6 +57,12 @@ func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
 	return nil
 }
 
+// Forsake stops keeping a lease under which user code may still run, and writes nothing: others take the row when it is stale.
+// Its context ends, with a cause that wraps [ErrLeaseLost] and why.
+func (r *LeaseRenewer) Forsake(h *Held, why error) {
+	r.drop(h, fmt.Errorf("lease %s: %w: %w", h.key, ErrLeaseLost, why))
+}
+
 // giveUp hands a row of ours over if a peer has asked for it, and releases it otherwise. It returns the row: its owner is the
 // peer that got it.
 //

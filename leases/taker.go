@@ -63,6 +63,9 @@ type TakerOptions struct {
 	// Pin, if set, says where a lease without checkpoint starts, in Unix milliseconds, when it is taken and its row does not
 	// say; 0 for no pin.
 	Pin func(Lease) int64
+	// Busy, if set, returns the keys of leases that are held no more and under which user code has not returned yet. They are
+	// left to others: held again, they would only be kept from being read.
+	Busy func() []string
 }
 
 // NewTaker makes a LeaseTaker of a complete configuration. It does no I/O.
@@ -290,7 +293,7 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 	})
 	t.resume(ctx, view)
 	var moves Moves
-	t.reader, moves, next = t.reader.Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
+	t.reader, moves, next = t.reader.Plan(t.opts.Worker, t.wanted(view), t.cfg, t.opts.Strategy)
 	if moves.Workers > 0 { // it was looked at for a plan
 		t.planned = moves
 	}
@@ -314,6 +317,19 @@ func (t *LeaseTaker) spread(next time.Duration) time.Duration {
 		next += next / 10
 	}
 	return loop.Jitter(next, 0.1)
+}
+
+// wanted is the view without the rows that this worker must not take.
+func (t *LeaseTaker) wanted(view View) View {
+	if t.opts.Busy == nil {
+		return view
+	}
+	for _, key := range t.opts.Busy() {
+		if _, held := t.renewer.Get(key); !held {
+			view = view.Gone(key)
+		}
+	}
+	return view
 }
 
 // Glance looks at the table without acting on what it shows, after Run has returned: see [LeaseTaker.View]. A look that fails
@@ -376,7 +392,7 @@ func (t *LeaseTaker) expire(ctx context.Context) time.Duration {
 		return 0
 	}
 	view := t.see(func(v View) View { return v.Own(t.renewer.own(), at) })
-	moves := Plan(t.opts.Worker, view, t.cfg, t.opts.Strategy)
+	moves := Plan(t.opts.Worker, t.wanted(view), t.cfg, t.opts.Strategy)
 	stale := Moves{}
 	for _, l := range t.unasked(moves.Take) {
 		if l.Owner != "" {
