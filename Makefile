@@ -73,6 +73,20 @@ balance: ## whole fleets and the production planner in virtual time, beside KCL 
 requests: ## what a lease costs its table in a minute, by the emulator's counters, over ten minutes of virtual time
 	go test -count=1 -timeout 30m -run TestRequests -v . -request-minutes 10 | grep -v '^=== '
 
+.PHONY: failover
+failover: ## kill -9 of real workers, KILLS times (50), and 500 fleets in virtual time: how late leases are taken
+	go test -count=1 -timeout 30m -v -run TestFailover ./integration -failover-kills $(or $(KILLS),50) -failover-limit 3.3s
+	go test -count=1 -timeout 30m -v -run TestFailover . -failover-seeds $(or $(SEEDS),500) -failover-seed $(SEED)
+
+.PHONY: zombie
+zombie: ## SIGSTOP of a real worker for two failover times, TIMES times (20): nothing that it writes afterwards counts
+	go test -count=1 -timeout 10m -parallel 5 -v -run TestZombie ./integration -zombies $(or $(TIMES),20)
+
+.PHONY: rolling
+rolling: ## rolling restart of real workers under load, over the emulator, then over kinesis-local and dynalite
+	go test -count=1 -v -run TestRollingRestart ./integration
+	integration/rolling.sh
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k

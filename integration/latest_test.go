@@ -66,7 +66,7 @@ func TestLatest_missesNothingOverReshardsThoughAllWorkersAreKilledBeforeTheirFir
 	pause(t, 3*time.Second) // LATEST goes back to the second before the one in which the first worker lists the shards
 
 	worker := func(role, id string) *process {
-		return startProcess(t, spec{Role: role, ID: id, App: w.app, Stream: w.stream, Kinesis: w.kinesisURL, DynamoDB: w.dynamodbURL, Latest: true})
+		return startProcess(t, spec{Role: role, ID: id, App: w.app, Stream: w.stream, Kinesis: w.kinesisURL, DynamoDB: w.dynamodbURL, Failover: failoverTime, Latest: true})
 	}
 	first := []*process{worker("mute", "a"), worker("mute", "b")}
 	w.eventually(t, "a row for each of 4 shards", func() bool { return len(w.rows(t)) == 4 })

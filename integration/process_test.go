@@ -30,6 +30,7 @@ import (
 // envWorker makes the test binary a worker instead: its value is a spec in JSON.
 const envWorker = "SHARDLEASE_INTEGRATION_WORKER"
 
+// failoverTime is that of workers that are killed or frozen.
 const failoverTime = 2 * time.Second
 
 // spec is what a worker's process is told.
@@ -37,8 +38,9 @@ type spec struct {
 	Role              string // a key of roles
 	ID, App, Stream   string
 	Kinesis, DynamoDB string // endpoints
-	Latest            bool   // start there
-	Graceful          bool   // stop at SIGTERM, with rollingFailover; says "ready" and "stopped"
+	Failover          time.Duration
+	Latest            bool // start there
+	Graceful          bool // stop at SIGTERM; says "ready" and "stopped"
 }
 
 // roles are the processors that a process may have.
@@ -68,10 +70,7 @@ func beWorker(text string) error {
 	}
 	cfg := config.Default(s.App, s.Stream)
 	cfg.WorkerID = s.ID
-	cfg.LeaseManagement.FailoverTime = failoverTime
-	if s.Graceful {
-		cfg.LeaseManagement.FailoverTime = rollingFailover
-	}
+	cfg.LeaseManagement.FailoverTime = s.Failover
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn})) // seen if a test fails
 	cfg.Hooks = &config.Hooks{LeaseTaken: func(e config.LeaseEvent) {
 		if e.From != "" {
@@ -81,7 +80,7 @@ func beWorker(text string) error {
 	if s.Latest {
 		cfg.InitialPosition = config.Latest()
 	}
-	k, d := clients(s.Kinesis, s.DynamoDB)
+	k, d := clients(s.ID, s.Kinesis, s.DynamoDB)
 	w, err := shardlease.New(cfg, aws.Config{}, roles[s.Role], shardlease.WithKinesis(k), shardlease.WithDynamoDB(d))
 	if err != nil {
 		return err
@@ -107,9 +106,9 @@ func runGracefully(w *shardlease.Worker, id string) error {
 	return nil
 }
 
-// clients are those of two local endpoints.
-func clients(kinesisURL, dynamodbURL string) (*kinesis.Client, *dynamodb.Client) {
-	cloud := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("x", "x", "")}
+// clients are those of two local endpoints. The emulator tells clients from each other by their names.
+func clients(name, kinesisURL, dynamodbURL string) (*kinesis.Client, *dynamodb.Client) {
+	cloud := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider(name, "x", "")}
 	return kinesis.NewFromConfig(cloud, func(o *kinesis.Options) { o.BaseEndpoint = &kinesisURL }),
 		dynamodb.NewFromConfig(cloud, func(o *dynamodb.Options) { o.BaseEndpoint = &dynamodbURL })
 }

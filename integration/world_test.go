@@ -54,7 +54,7 @@ func newWorld(t *testing.T, shards int) *world {
 	case w.kinesisURL == "" || w.dynamodbURL == "":
 		t.Fatalf("%s is %q and %s is %q, want both or none", envKinesis, w.kinesisURL, envDynamoDB, w.dynamodbURL)
 	}
-	w.kinesis, w.dynamodb = clients(w.kinesisURL, w.dynamodbURL)
+	w.kinesis, w.dynamodb = clients("test", w.kinesisURL, w.dynamodbURL)
 	if _, err := w.kinesis.CreateStream(t.Context(), &kinesis.CreateStreamInput{StreamName: &w.stream, ShardCount: aws.Int32(int32(shards))}); err != nil {
 		t.Fatal(err)
 	}

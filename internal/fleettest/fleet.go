@@ -139,7 +139,12 @@ func (w *Worker) CutOff() {
 	w.cut = w.f.Server.Inject(emulator.Rule{Client: w.ID, Effect: emulator.Freeze()})
 }
 
-// Reconnect ends CutOff.
+// Sever is CutOff from the lease table alone: records still come.
+func (w *Worker) Sever() {
+	w.cut = w.f.Server.Inject(emulator.Rule{Client: w.ID, Service: emulator.DynamoDB, Effect: emulator.Freeze()})
+}
+
+// Reconnect ends CutOff and Sever.
 func (w *Worker) Reconnect() { w.cut() }
 
 // Put puts n records, spread over the keys, each with the next number of its key.
