@@ -72,8 +72,8 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.taker.Run(ctx) })
 	group.Go(func() error { return c.watchMode(ctx) })
-	group.Go(func() error { return c.audit.Run(ctx) })
-	group.Go(func() error { return c.cleanup.Run(ctx) })
+	group.Go(func() error { return c.audit.Run(leases.InBackground(ctx)) })
+	group.Go(func() error { return c.cleanup.Run(leases.InBackground(ctx)) })
 	group.Go(func() error {
 		select {
 		case <-c.taker.FirstRound():

@@ -62,6 +62,9 @@ func (r *LeaseRenewer) take(ctx context.Context, table takeTable, c *claim) (*He
 			}
 			return nil, err
 		}
+		if !w.sent.mono.IsZero() {
+			asked = w.sent
+		}
 		// The nonce was new, so nothing before the first call can have landed.
 		if w.Recovered == ByEarlierCall && c.first != nil {
 			asked = *c.first

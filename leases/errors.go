@@ -159,6 +159,16 @@ func codeOf(err error) string {
 	return ""
 }
 
+// isThrottled reports whether the service refused because it is asked too often. What it refused was not applied.
+func isThrottled(err error) bool {
+	switch codeOf(err) {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded", "LimitExceededException",
+		"TooManyRequestsException", "SlowDown", "BandwidthLimitExceeded":
+		return true
+	}
+	return false
+}
+
 func isNotFound(err error) bool { return codeOf(err) == "ResourceNotFoundException" }
 
 func isDenied(err error) bool {

@@ -34,7 +34,7 @@ import (
 // itself shows that, nothing is sent. After any other error the owner may have been asked, and the same call finds out.
 // (KCL: initiateGracefulLeaseHandoff)
 func (t *Table) StartHandoff(ctx context.Context, seen Lease, to string) (Lease, error) {
-	op := operation{what: "ask for lease", key: seen.Key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "ask for lease", key: seen.Key, action: "UpdateItem", limit: t.attempt, rank: rankMove}
 	if to == "" {
 		return Lease{}, &PermanentError{Doing: op.String(), Err: errors.New("no worker is given that it should go to")}
 	}
@@ -113,7 +113,7 @@ func notToBeAsked(row Lease, to string) string {
 // wraps [ErrLeaseLost] means that there is nothing left to hand over: somebody has taken the row, which may be the successor,
 // after a completion whose reply was lost. (KCL: assignLease by the old owner)
 func (t *Table) CompleteHandoff(ctx context.Context, held Lease, me Tenure) (Lease, error) {
-	op := operation{what: "hand over lease", key: held.Key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "hand over lease", key: held.Key, action: "UpdateItem", limit: t.attempt, rank: rankKeep}
 	w, err := t.write(ctx, op, held, me, change{
 		mine:   true,
 		leaves: me.handedOver,

@@ -118,7 +118,7 @@ func (h *Held) update(ctx context.Context, u Update) error {
 	lease, until := h.renewer.snapshot(h)
 	write, cancel := loop.Timeout(ctx, until.Sub(asked.mono), "checkpoint lease "+h.key)
 	write, stop := h.bound(write)
-	w, err := h.renewer.table.Update(write, lease, h.renewer.tenure(h.nonce), u)
+	w, err := h.renewer.table.Update(keeping(write, h, until), lease, h.renewer.tenure(h.nonce), u)
 	h.renewer.settle(write, h, asked, w, err)
 	stop()
 	cancel()

@@ -4,15 +4,46 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
 )
 
 // operation names one call to the table, for errors and events.
 type operation struct {
-	what   string // "renew lease", "list leases"
-	key    string // of the row, "" if no single one is concerned
-	on     string // what else it is about: a table
-	action string // of DynamoDB, as its permission is called
-	limit  time.Duration
+	what   string        // "renew lease", "list leases"
+	key    string        // of the row, "" if no single one is concerned
+	on     string        // what else it is about: a table
+	action string        // of DynamoDB, as its permission is called
+	limit  time.Duration // of one attempt
+	rank   rank
+	sent   *stamp // if not nil, becomes when the first attempt was sent that may have been applied
+}
+
+// attempts is how long one request may take, at a single row and at anything else.
+//
+// A lease lasts for FailoverTime and is renewed each third of it. An attempt that takes a sixth leaves room for another
+// before the next renewal is due, and for five before the lease ends.
+func attempts(cfg config.LeaseManagementConfig) (row, page time.Duration) {
+	page = cfg.RequestTimeout
+	if page <= 0 {
+		page = defaultRequestTimeout
+	}
+	row = page
+	if sixth := cfg.FailoverTime / 6; sixth > 0 {
+		row = min(row, sixth)
+	}
+	return row, page
+}
+
+// pauses are those between the attempts of one call.
+func (o operation) pauses() loop.Backoff {
+	return loop.Backoff{Base: min(retryBase, o.limit), Max: min(retryMax, o.limit)}
+}
+
+// hasten shortens a pause so that the rest of a lease's life, if the call is to keep one, has room for several more attempts.
+func hasten(pause, left time.Duration) time.Duration {
+	return min(pause, max(retryBase, left/8))
 }
 
 func (o operation) String() string {

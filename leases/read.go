@@ -16,7 +16,7 @@ import (
 // Get reads one row, consistently. found is false if there is none; a row that is no lease is an error.
 // (KCL: getLease, which reads without consistency)
 func (t *Table) Get(ctx context.Context, key string) (l Lease, found bool, err error) {
-	op := operation{what: "read lease", key: key, action: "GetItem", limit: t.attempt}
+	op := operation{what: "read lease", key: key, action: "GetItem", limit: t.attempt, rank: rankMove}
 	row, err := t.read(ctx, op, key)
 	if err != nil || row == nil {
 		return Lease{}, false, err
@@ -150,7 +150,7 @@ func (s *segment) intern(v string) string {
 
 func (s *segment) read(ctx context.Context, number, total int) error {
 	t := s.table
-	op := operation{what: "list leases of table", on: s.table.cfg.TableName, action: "Scan", limit: t.page}
+	op := operation{what: "list leases of table", on: s.table.cfg.TableName, action: "Scan", limit: t.page, rank: rankLook}
 	in := &dynamodb.ScanInput{
 		TableName: &t.cfg.TableName, ConsistentRead: aws.Bool(t.cfg.ConsistentReads),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,

@@ -47,7 +47,7 @@ func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
 	// Not beyond the lease's end: then peers take it without our help, and a stop must not hang on a table that is down.
 	write, cancel := loop.Timeout(ctx, max(until.Sub(h.clock.Now()), r.margin), "release lease "+h.key)
 	defer cancel()
-	row, err := r.giveUp(write, lease, r.tenure(h.nonce))
+	row, err := r.giveUp(keeping(write, h, until), lease, r.tenure(h.nonce))
 	if err != nil {
 		return err
 	}

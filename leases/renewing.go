@@ -113,7 +113,7 @@ func (r *LeaseRenewer) renew(ctx context.Context, h *Held) (wait time.Duration) 
 		return 0
 	}
 	write, cancel := loop.Timeout(ctx, r.patience(left, asked.mono), "renew lease "+h.key)
-	w, err := r.table.Renew(write, lease, r.tenure(h.nonce), Renewal{})
+	w, err := r.table.Renew(keeping(write, h, left.until), lease, r.tenure(h.nonce), Renewal{})
 	wait = r.settle(write, h, asked, w, err)
 	cancel()
 	if err == nil {
@@ -151,6 +151,9 @@ func (r *LeaseRenewer) settle(write context.Context, h *Held, asked stamp, w Wri
 // account is settle but for hand-off marks.
 func (r *LeaseRenewer) account(write context.Context, h *Held, asked stamp, w Written, err error) (wait time.Duration) {
 	now := stampOf(h.clock)
+	if !w.sent.mono.IsZero() {
+		asked = w.sent
+	}
 	if r.overdue(h, now) { // a reply after the deadline brings nothing back
 		return 0
 	}

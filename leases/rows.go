@@ -16,7 +16,7 @@ import (
 //
 // An empty EntityType becomes LEASE, which every version of KCL takes. (KCL: createLeaseIfNotExists)
 func (t *Table) Create(ctx context.Context, l Lease) (created bool, err error) {
-	op := operation{what: "create lease", key: l.Key, action: "PutItem", limit: t.attempt}
+	op := operation{what: "create lease", key: l.Key, action: "PutItem", limit: t.attempt, rank: rankMove}
 	if l.EntityType == "" {
 		l.EntityType = entityLease
 	}
@@ -56,7 +56,7 @@ func (t *Table) Create(ctx context.Context, l Lease) (created bool, err error) {
 // Delete removes a row. It succeeds only if counter, checkpoint, and the nonce or (without a tenure) the owner, are as seen, so that a row which anybody uses
 // stays. A row that is gone already is a success. (KCL: deleteLease, which has no condition)
 func (t *Table) Delete(ctx context.Context, seen Lease) error {
-	op := operation{what: "delete lease", key: seen.Key, action: "DeleteItem", limit: t.attempt}
+	op := operation{what: "delete lease", key: seen.Key, action: "DeleteItem", limit: t.attempt, rank: rankTidy}
 	e := newExpression()
 	e.unchanged(seen)
 	e.equal(str(seen.Checkpoint.SequenceNumber), attrCheckpoint)
@@ -83,7 +83,7 @@ func (t *Table) Delete(ctx context.Context, seen Lease) error {
 // so disturbs no owner; StartAtMillis is written only if the row has none. Writing nothing does nothing.
 // (KCL: updateLeaseWithMetaInfo)
 func (t *Table) UpdateMetadata(ctx context.Context, key string, m Metadata) error {
-	op := operation{what: "update metadata of lease", key: key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "update metadata of lease", key: key, action: "UpdateItem", limit: t.attempt, rank: rankMove}
 	e := newExpression()
 	if len(m.ChildShardIDs) > 0 {
 		e.set(attrChildren, &types.AttributeValueMemberSS{Value: m.ChildShardIDs})

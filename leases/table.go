@@ -34,6 +34,7 @@ type Table struct {
 	hooks   *config.Hooks
 	attempt time.Duration // longest of one attempt at a single row
 	page    time.Duration // longest of one attempt at anything else
+	budget  *budget       // which request goes first when the table throttles
 
 	names    atomic.Pointer[map[string]string] // the worker ids and the like of the last listing
 	segments atomic.Int32                      // into how many the next listing divides the table
@@ -54,16 +55,8 @@ func NewTable(api DynamoDBAPI, cfg config.LeaseManagementConfig, opts TableOptio
 	if t.hooks == nil {
 		t.hooks = &config.Hooks{}
 	}
-	// A lease lasts for FailoverTime and is renewed each third of it. An attempt that takes a sixth leaves room for another
-	// before the next renewal is due, and for five before the lease ends.
-	t.page = cfg.RequestTimeout
-	if t.page <= 0 {
-		t.page = defaultRequestTimeout
-	}
-	t.attempt = t.page
-	if sixth := cfg.FailoverTime / 6; sixth > 0 {
-		t.attempt = min(t.attempt, sixth)
-	}
+	t.attempt, t.page = attempts(cfg)
+	t.budget = &budget{urgent: cfg.FailoverTime / 4}
 	t.names.Store(&map[string]string{})
 	return t
 }
@@ -75,6 +68,9 @@ const defaultRequestTimeout = time.Minute
 type Written struct {
 	Lease     Lease // the row after the write
 	Recovered Recovery
+	// sent is when the request left that this counts from; zero if there was none, or the table does not tell. A call that had to
+	// wait for its turn, or was refused at first, counts from later than its beginning.
+	sent stamp
 }
 
 // Recovery says from when a write counts as a renewal.
@@ -132,18 +128,30 @@ func noRetries(o *dynamodb.Options) {
 // done. The error is that of a failed condition as it came, or a *[PermanentError], or says that ctx ended it.
 func (t *Table) call(ctx context.Context, op operation, f func(context.Context) error) error {
 	clock := loop.ClockOf(ctx)
-	pause := loop.Backoff{Base: min(retryBase, op.limit), Max: min(retryMax, op.limit)}
+	pause := op.pauses()
 	var last error
 	for try := 1; ; try++ {
 		if err := context.Cause(ctx); err != nil {
 			return op.ended(err, try-1, last)
 		}
+		if err := t.budget.admit(ctx, op.rank); err != nil {
+			return op.ended(err, try-1, last)
+		}
+		began := stampOf(clock)
+		first := op.sent != nil && op.sent.mono.IsZero()
+		if first {
+			*op.sent = began
+		}
 		attempt, cancel := loop.Timeout(ctx, op.limit, op.String())
 		err := f(attempt)
 		timeout := context.Cause(attempt)
 		cancel()
+		t.budget.judge(clock.Now(), op.rank, verdictOn(ctx, err, timeout, clock.Since(began.mono), op.limit))
 		if err == nil {
 			return nil
+		}
+		if first && isThrottled(err) {
+			*op.sent = stamp{}
 		}
 		k := kindOf(err)
 		if k == conditionFailed {
@@ -160,6 +168,9 @@ func (t *Table) call(ctx context.Context, op operation, f func(context.Context) 
 		}
 		last = err
 		wait := pause.Next()
+		if by := needOf(ctx).by; !by.IsZero() {
+			wait = hasten(wait, by.Sub(clock.Now()))
+		}
 		if f := t.hooks.Retried; f != nil {
 			f(config.RetryEvent{Worker: t.worker, LeaseKey: op.key, What: op.what, Attempt: try, Wait: wait, Err: err})
 		}
@@ -167,6 +178,19 @@ func (t *Table) call(ctx context.Context, op operation, f func(context.Context) 
 			return op.ended(err, try, last)
 		}
 	}
+}
+
+// verdictOn says what the outcome of an attempt tells of the table's load. timeout is why the attempt was given up, if it was.
+func verdictOn(ctx context.Context, err, timeout error, took, limit time.Duration) verdict {
+	switch {
+	case isThrottled(err):
+		return tableThrottled
+	case err != nil && kindOf(err) != conditionFailed && (timeout == nil || ctx.Err() != nil):
+		return noVerdict
+	case timeout != nil || took > limit/2:
+		return tableSlow
+	}
+	return tableAnswered
 }
 
 const (

@@ -23,7 +23,7 @@ import (
 // finds out whether the first call had landed. Written.Lease.Counter is the fencing token of the tenure.
 // (KCL: takeLease)
 func (t *Table) Take(ctx context.Context, seen Lease, me Tenure) (Written, error) {
-	op := operation{what: "take lease", key: seen.Key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "take lease", key: seen.Key, action: "UpdateItem", limit: t.attempt, rank: rankMove}
 	return t.write(ctx, op, seen, me, change{
 		apply: func(e *expression, from Lease) {
 			if me.ours(from) { // taken by an attempt whose reply was lost: renew
@@ -50,7 +50,7 @@ func (t *Table) Take(ctx context.Context, seen Lease, me Tenure) (Written, error
 // requires that me is still the one it was handed to, and removes handoffTo; Written.Lease.Counter is then the fencing token
 // of the new tenure. (KCL: renewLease)
 func (t *Table) Renew(ctx context.Context, held Lease, me Tenure, r Renewal) (Written, error) {
-	op := operation{what: "renew lease", key: held.Key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "renew lease", key: held.Key, action: "UpdateItem", limit: t.attempt, rank: rankKeep}
 	return t.write(ctx, op, held, me, change{
 		mine: true,
 		apply: func(e *expression, from Lease) {
@@ -73,7 +73,7 @@ func (t *Table) Renew(ctx context.Context, held Lease, me Tenure, r Renewal) (Wr
 // It never moves a checkpoint back: if the row's lies beyond u.Checkpoint, the error is a *[RegressError], nothing is
 // written, and Written.Lease is the row as known. (KCL: updateLease)
 func (t *Table) Update(ctx context.Context, held Lease, me Tenure, u Update) (Written, error) {
-	op := operation{what: "checkpoint lease", key: held.Key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "checkpoint lease", key: held.Key, action: "UpdateItem", limit: t.attempt, rank: rankKeep}
 	if u.Checkpoint == nil && u.Pending == nil {
 		return Written{}, &PermanentError{Doing: op.String(), Err: errors.New("neither a checkpoint nor a pending one is given")}
 	}
@@ -141,7 +141,7 @@ func (u Update) isIn(row Lease) bool {
 // transit to me, which has stopped meanwhile, it also requires that me is still the one it was handed to.
 // (KCL: evictLease)
 func (t *Table) Evict(ctx context.Context, held Lease, me Tenure) error {
-	op := operation{what: "release lease", key: held.Key, action: "UpdateItem", limit: t.attempt}
+	op := operation{what: "release lease", key: held.Key, action: "UpdateItem", limit: t.attempt, rank: rankKeep}
 	_, err := t.write(ctx, op, held, me, change{
 		mine:   true,
 		leaves: me.released,
@@ -190,6 +190,8 @@ type change struct {
 // beginning. If it cannot be completed before ctx is done, the row is adopted without an extension (ByEarlierCall).
 func (t *Table) write(ctx context.Context, op operation, seen Lease, me Tenure, c change) (Written, error) {
 	from, adopted := seen, false
+	var sent stamp
+	op.sent = &sent
 	for {
 		if c.allowed != nil {
 			if err := c.allowed(from); err != nil {
@@ -206,7 +208,7 @@ func (t *Table) write(ctx context.Context, op operation, seen Lease, me Tenure, 
 				// A leader of KCL 3.x has given the lease to another worker, which moves no counter.
 				return Written{}, op.lost(fmt.Sprintf("it was assigned to %q", row.Owner))
 			}
-			w := Written{Lease: row}
+			w := Written{Lease: row, sent: sent}
 			if adopted {
 				w.Recovered = ByThisCall
 			}
@@ -214,16 +216,16 @@ func (t *Table) write(ctx context.Context, op operation, seen Lease, me Tenure, 
 		}
 		if err != nil {
 			if adopted && c.leaves == nil && c.effect(from) {
-				return Written{Lease: from, Recovered: ByEarlierCall}, nil
+				return Written{Lease: from, Recovered: ByEarlierCall, sent: sent}, nil
 			}
-			return Written{}, err
+			return Written{sent: sent}, err
 		}
 		row = *held
 		switch {
 		case row.Key == "":
 			return Written{}, op.lost("its row is gone")
 		case c.leaves != nil && c.leaves(row):
-			return Written{Lease: row, Recovered: ByThisCall}, nil
+			return Written{Lease: row, Recovered: ByThisCall, sent: sent}, nil
 		case !me.ours(row):
 			if dup := me.duplicate(row); dup != nil && c.mine {
 				return Written{}, fmt.Errorf("%s: %w", op, dup)
@@ -292,7 +294,7 @@ func (t *Table) afterFailedCondition(ctx context.Context, op operation, key stri
 	}
 	row := failed.Item
 	if row == nil {
-		if row, err = t.read(ctx, operation{what: op.what + ", read back", key: key, action: "GetItem", limit: op.limit}, key); err != nil {
+		if row, err = t.read(ctx, operation{what: op.what + ", read back", key: key, action: "GetItem", limit: op.limit, rank: op.rank}, key); err != nil {
 			return Lease{}, err
 		}
 	}
