@@ -115,6 +115,7 @@ func (r *LeaseRenewer) add(ctx context.Context, w Written, asked stamp) *Held {
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if w.Recovered == ByEarlierCall {
 		h.due = asked.mono
+		h.unsure = &asked // its repetition may have landed; see landed
 	}
 	r.mu.Lock()
 	before, stopped := r.held[h.key], r.stopped

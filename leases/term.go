@@ -63,6 +63,9 @@ func (t timing) landed(x term, asked, now stamp, r Recovery) term {
 		}
 	}
 	x.unsure, x.failures = nil, 0
+	if r == ByEarlierCall {
+		x.unsure = &asked // what this call repeated may have landed, and is then what the next one finds
+	}
 	// The answer to a request that was sent before a suspend gives us the counter and nothing else: nobody knows how long
 	// ago it was for the others.
 	if known && counts.slept(now) <= t.margin && !counts.mono.Before(x.from.mono) {
