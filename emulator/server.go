@@ -30,6 +30,7 @@ type Server struct {
 	faults    faults
 	counts    counter
 	observers observers
+	items     itemObservers
 	requests  atomic.Uint64
 }
 
@@ -54,7 +55,7 @@ func New(opts ...Option) *Server {
 	d := &dynamodb.DynamoDB{
 		TableDelay: set.controlDelay, IndexDelay: set.indexDelay, IndexLag: set.indexLag, Limits: set.limits,
 	}
-	return &Server{
+	s := &Server{
 		kinesis: k,
 		services: map[string]backend{
 			"Kinesis_20131202":  {Kinesis, wire.JSON11, func(string) string { return "" }, k},
@@ -62,6 +63,8 @@ func New(opts ...Option) *Server {
 		},
 		counts: counter{by: Counts{}},
 	}
+	d.Changed = s.items.notify
+	return s
 }
 
 func dynamoNamespace(code string) string {
@@ -165,7 +168,7 @@ func (s *Server) apply(key CountKey, service backend, resp *response, r *http.Re
 		}
 		return err
 	}
-	in := r.WithContext(wire.WithUsage(r.Context(), used))
+	in := r.WithContext(wire.WithClient(wire.WithUsage(r.Context(), used), key.Client))
 	in.Body, in.ContentLength = wire.NewBody(body), int64(len(body))
 	service.handler.ServeHTTP(resp, in)
 	if delay > 0 && !resp.streaming {

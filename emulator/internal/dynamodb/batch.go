@@ -98,7 +98,7 @@ func (d *DynamoDB) batchWrite(c *call, writes []batchedWrite, wanted string) (ou
 			unprocessed[w.table], last = append(left, w.sent), err
 			continue
 		}
-		t.commit(c.now, changes[i])
+		d.commit(c, w.table, t, changes[i])
 		sum := used[w.table]
 		sum.add(price)
 		used[w.table] = sum

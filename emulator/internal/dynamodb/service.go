@@ -24,6 +24,8 @@ type DynamoDB struct {
 	// Limits makes provisioned tables and indexes throttle, with up to 300 s of unused capacity saved, and bounds on-demand
 	// ones by what the service gives a new table: 12,000 read and 4,000 write units a second.
 	Limits bool
+	// Changed, if set, is called with every write, under the lock: it must not wait, nor call the service.
+	Changed func(Change)
 
 	mu       sync.Mutex
 	tables   map[string]*table
@@ -39,8 +41,9 @@ type action func(c *call) (output, *wire.Error)
 
 // call is one request under way.
 type call struct {
-	now  time.Time
-	used units
+	now    time.Time
+	client string
+	used   units
 }
 
 var operations = map[string]operation{
@@ -85,7 +88,7 @@ func (d *DynamoDB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, codec, serialization("read the body of %s: %v", operation, err))
 		return
 	}
-	out, used, fault := d.do(operation, codec, body)
+	out, used, fault := d.do(wire.ClientOf(r.Context()), operation, codec, body)
 	wire.Charge(r.Context(), used.read, used.write)
 	if fault != nil {
 		writeError(w, codec, fault)
@@ -99,7 +102,7 @@ type units struct{ read, write float64 }
 
 // do answers one call: the operation's output or a modelled error, and what it cost either way. The output holds stored
 // values that nobody changes any more, so it may be encoded at leisure.
-func (d *DynamoDB) do(name string, codec wire.Codec, body []byte) (output, units, *wire.Error) {
+func (d *DynamoDB) do(client, name string, codec wire.Codec, body []byte) (output, units, *wire.Error) {
 	op := operations[name]
 	if op == nil {
 		return nil, units{}, wire.Errorf("UnknownOperationException", "the emulator does not know the DynamoDB operation %q", name)
@@ -124,7 +127,7 @@ func (d *DynamoDB) do(name string, codec wire.Codec, body []byte) (output, units
 	if d.tables == nil {
 		d.tables, d.tokens = map[string]*table{}, map[string]usedToken{}
 	}
-	c := call{now: time.Now()}
+	c := call{now: time.Now(), client: client}
 	out, fault := act(&c)
 	return out, c.used, fault
 }

@@ -156,7 +156,7 @@ func (d *DynamoDB) transact(c *call, writes []*write, wanted string) (output, *w
 	}
 	for i, w := range writes {
 		if w.op != "ConditionCheck" {
-			d.tables[w.table].commit(c.now, changes[i])
+			d.commit(c, w.table, d.tables[w.table], changes[i])
 		}
 	}
 	return d.withCapacities(output{}, used, wanted), nil

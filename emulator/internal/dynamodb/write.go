@@ -95,7 +95,7 @@ func (d *DynamoDB) write(c *call, w *write) (output, *wire.Error) {
 	if err != nil {
 		return nil, err
 	}
-	t.commit(c.now, ch)
+	d.commit(c, w.table, t, ch)
 	out := output{}
 	if attrs := w.returned(ch); len(attrs) > 0 {
 		out["Attributes"] = attrs

@@ -40,6 +40,19 @@ func WithUsage(ctx context.Context, u *Usage) context.Context {
 	return context.WithValue(ctx, usageKey{}, u)
 }
 
+type clientKey struct{}
+
+// WithClient says who asks.
+func WithClient(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, clientKey{}, name)
+}
+
+// ClientOf is the name given to WithClient, or empty.
+func ClientOf(ctx context.Context) string {
+	name, _ := ctx.Value(clientKey{}).(string)
+	return name
+}
+
 // Charge adds to the usage of the request that ctx belongs to; without one it does nothing. A request is served by one
 // goroutine, so it needs no lock.
 func Charge(ctx context.Context, readUnits, writeUnits float64) {
