@@ -65,6 +65,21 @@ reshard: ## ten random histories of 200 reshards with kills, two hours each, in 
 storm: ## half of 10,000 shards split at once, in virtual time (minutes of real time)
 	go test -count=1 -timeout 30m -run TestFleet_takesASplitStorm -v . -storm-shards 10000
 
+SIM := go test -count=1 -timeout 24h -v -artifacts -run TestFleets ./internal/sim
+SIM_LAST := awk '/^schedules /{last=$$0; next} {print} END{print last}'
+
+.PHONY: sim
+sim: ## whole fleets under seeded faults in virtual time (SCHEDULES=2000, or HOURS=n of real time; SEED=n)
+	@set -o pipefail; GOGC=400 $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) $(if $(HOURS),-hours $(HOURS),-schedules $(or $(SCHEDULES),2000)) | $(SIM_LAST)
+
+.PHONY: sim-long
+sim-long: ## 50 schedules of ten virtual minutes
+	@set -o pipefail; GOGC=400 $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),50) -lasts 10m | $(SIM_LAST)
+
+.PHONY: sim-race
+sim-race: ## 100 schedules with the race detector
+	@set -o pipefail; $(SIM) -race -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),100) | $(SIM_LAST)
+
 .PHONY: balance
 balance: ## whole fleets and the production planner in virtual time, beside KCL 2.x, with four times the seeds
 	go run ./internal/sim/balance -seed $(if $(filter-out 0,$(SEED)),$(SEED),1) -more 4

@@ -1,0 +1,19 @@
+// Package sim answers whether a fleet keeps its promises whatever happens to it.
+//
+// A [Schedule] is drawn from a seed: how large the fleet is, how its processors behave, and what befalls it and when. [Run]
+// lives through it in a testing/synctest bubble, with real workers, the real SDK and one emulator, each worker by a clock of
+// its own: a crash, a pause, a network that loses, delays and repeats, a table that is away, reshards, deployments, user
+// code that fails. Then everything is mended, and the fleet has a bounded time to be as if nothing had happened.
+//
+// What is judged, and by what:
+//
+//   - every write to the lease table, as the emulator applied it, by the rules of a row (rows.go): fencing, checkpoints that
+//     neither go back nor run ahead of what was handled, deletions, hash keys without a lease;
+//   - every call of user code (deliveries.go): loss, order of keys, order across reshards, two owners at once, calls after
+//     the end;
+//   - what workers were answered (register.go): linearizable as a register, lost replies included;
+//   - the end of the schedule (settle.go): everything delivered, shared evenly, quiet, cleaned up, stopped, nothing leaked.
+//
+// Goroutines of a bubble run in any order, so a seed fixes what happens to the fleet and when, not every interleaving: a replay
+// and each step of shrinking run a schedule several times.
+package sim

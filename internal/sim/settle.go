@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limits are what the fleet is given once everything is mended.
+type Limits struct {
+	Deliver time.Duration // until every record was handled (L1, O1, O5)
+	Settle  time.Duration // until leases are shared and rows of finished shards are gone (L2, L4)
+	Quiet   time.Duration // without a move (L3)
+	Stop    time.Duration // until Run has returned
+}
+
+// limits of a schedule. What they allow for: a lease that nobody renews is taken after FailoverTime and half a look; a
+// hand-off under way ends by GracefulHandoffTimeout; a shard reader that failed for long has grown its pauses to 10 s, and
+// a look for children or the audit of shards to 5 s and 20 s.
+func (s Schedule) limits() Limits {
+	return Limits{
+		Deliver: 3*s.Failover + s.Handoff + 30*time.Second,
+		Settle:  6*s.Failover + s.Handoff + 40*time.Second,
+		Quiet:   4 * s.Failover,
+		Stop:    s.Grace + 5*time.Second,
+	}
+}
+
+// until waits until ok, looking now and then, or something is broken; it reports whether it became so within the limit.
+func (w *world) until(limit time.Duration, ok func() bool) (took time.Duration, within bool) {
+	began := time.Now()
+	for !ok() {
+		if took = time.Since(began); took >= limit || w.j.isBroken() {
+			return took, false
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return time.Since(began), true
+}
+
+// settle judges how a fleet recovers: it is called when everything is mended.
+func (w *world) settle() (r recovery) {
+	limits := w.s.limits()
+	if w.deleted.Load() {
+		w.settleWithoutStream()
+		return r
+	}
+	var within bool
+	if r.deliver, within = w.until(limits.Deliver, w.allHandled); !within {
+		w.miss("L1", limits.Deliver)
+		return r
+	}
+	shards := w.putEverywhere()
+	if _, within = w.until(limits.Deliver, w.allHandled); !within {
+		w.miss("O1", limits.Deliver)
+		return r
+	}
+	if r.settle, within = w.until(limits.Settle, func() bool { return w.shared(shards) == "" }); !within {
+		w.violateUnlessBroken("L2", "%v after everything was delivered %s", limits.Settle, w.shared(shards))
+		return r
+	}
+	moves, since := w.j.countMoves(), time.Since(w.j.began)
+	time.Sleep(limits.Quiet)
+	if now := w.j.countMoves(); now != moves && !w.j.isBroken() {
+		w.violateUnlessBroken("L3", "%d leases change hands after %.3fs, when nothing happens and all is shared", now-moves, since.Seconds())
+	}
+	return r
+}
+
+func (w *world) allHandled() bool {
+	n, _ := w.j.missing()
+	return n == 0
+}
+
+func (w *world) miss(promise string, limit time.Duration) {
+	n, some := w.j.missing()
+	w.violateUnlessBroken(promise, "%v after everything was mended %d of %d records were handled by nobody: %v", limit, n, w.j.total, some)
+}
+
+func (w *world) violateUnlessBroken(promise, format string, args ...any) {
+	if !w.j.isBroken() {
+		w.j.violate(promise, "", "", "%s", fmt.Sprintf(format, args...))
+	}
+}
+
+// shared says what is still to be done before the fleet is at rest; empty if nothing is.
+func (w *world) shared(shards int) string {
+	owner, moving, removable := w.j.owners()
+	if len(moving) > 0 {
+		return fmt.Sprintf("leases are being handed over: %v", moving)
+	}
+	if len(owner) != shards {
+		return fmt.Sprintf("%d rows are not ended, with %d open shards", len(owner), shards)
+	}
+	if len(removable) > 0 {
+		return fmt.Sprintf("the rows of ended shards are still there: %v", removable)
+	}
+	counts := map[string]int{}
+	for _, x := range w.alive() {
+		counts[x.id] = 0
+	}
+	for key, id := range owner {
+		if _, ok := counts[id]; !ok {
+			return fmt.Sprintf("lease %s belongs to %q, which does not run", key, id)
+		}
+		counts[id]++
+	}
+	var n []int
+	for _, c := range counts {
+		n = append(n, c)
+	}
+	// The other strategies promise other things: see leases.Plan's own tests.
+	if slices.Sort(n); w.strategy() == "LeaseCount" && len(n) > 0 && n[len(n)-1]-n[0] > 1 {
+		return fmt.Sprintf("the leases are shared %v", n)
+	}
+	return ""
+}
+
+// settleWithoutStream judges what becomes of workers whose stream is gone: each ends, by itself, with an error.
+func (w *world) settleWithoutStream() {
+	if _, within := w.until(90*time.Second, func() bool { return len(w.alive()) == 0 }); !within {
+		w.violateUnlessBroken("L0", "%d workers still run 90s after their stream was deleted", len(w.alive()))
+	}
+}
+
+// end stops what runs, judges that, and lets the bubble come to its end.
+func (w *world) end() (stop time.Duration) {
+	broken := w.j.isBroken()
+	began := time.Now()
+	alive := w.alive()
+	for _, x := range alive {
+		x.asked.Store(true)
+		x.stop()
+	}
+	limit := time.NewTimer(w.s.limits().Stop)
+	defer limit.Stop()
+	for _, x := range alive {
+		select {
+		case <-x.done:
+			if x.err != nil && !broken {
+				w.j.violate("L0", x.name, "", "it was asked to stop, and nothing was wrong, but Run returned: %v", x.err)
+			}
+		case <-limit.C:
+			if !broken {
+				w.j.violate("L0", x.name, "", "it has not stopped after %v", w.s.limits().Stop)
+			}
+			limit.Reset(0)
+		}
+	}
+	stop = time.Since(began)
+	if owned := w.j.stillOwned(); len(owned) > 0 && !w.deleted.Load() && !w.j.isBroken() {
+		w.j.violate("L1", "", "", "all workers have stopped, and rows have owners: %v", owned)
+	}
+	w.mu.Lock()
+	all := slices.Clone(w.all)
+	w.mu.Unlock()
+	for _, x := range all {
+		x.asked.Store(true)
+		if x.dead.Load() {
+			x.bury()
+		} else if x.stop != nil {
+			x.stop()
+		}
+	}
+	for _, x := range all {
+		<-x.done
+		x.background.Wait()
+	}
+	w.late.Wait()
+	return stop
+}

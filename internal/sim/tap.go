@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tap is the network card of a process: nothing passes it while the machine stands still. It also does to requests and
+// replies what the emulator's fault rules cannot: it lets requests come late, and serves old replies.
+type tap struct {
+	process *process
+	next    http.RoundTripper
+}
+
+// tapRules are the faults of a place's tap.
+type tapRules struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	late   map[*lateRule]bool
+	stale  map[string]int               // by operation: how many faults ask for old replies
+	old    map[string]map[string]*reply // the newest replies by operation and request, if anybody may ask for them
+}
+
+type lateRule struct {
+	part  float64
+	delay time.Duration
+}
+
+// reply is an answer that can be given again.
+type reply struct {
+	resp http.Response
+	body []byte
+	err  error // of reading the body
+}
+
+func (r *reply) response(req *http.Request) *http.Response {
+	resp := r.resp
+	resp.Header, resp.Request = r.resp.Header.Clone(), req
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.body), endReader{r.err}))
+	return &resp
+}
+
+// endReader ends a body as the original ended.
+type endReader struct{ err error }
+
+func (e endReader) Read([]byte) (int, error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	return 0, io.EOF
+}
+
+// keep reads a response to its end.
+func keep(resp *http.Response) *reply {
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	return &reply{resp: *resp, body: body, err: err}
+}
+
+var errDead = errors.New("the process is dead")
+
+// RoundTrip implements http.RoundTripper.
+func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, x := r.Context(), t.process
+	if err := x.m.gate(ctx); err != nil || x.dead.Load() {
+		closeBody(r)
+		return nil, errors.Join(err, errDead)
+	}
+	x.w.calls.Add(1)
+	service, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	table := strings.HasPrefix(service, "DynamoDB")
+	op := x.w.register.begin(table, operation)
+	old := x.w.stale && (operation == "Scan" || operation == "ListShards")
+	var asked []byte
+	if op != nil || old {
+		var err error
+		if asked, err = io.ReadAll(r.Body); err != nil {
+			closeBody(r)
+			return nil, err
+		}
+		closeBody(r)
+		r = r.Clone(ctx)
+		r.Body = io.NopCloser(bytes.NewReader(asked))
+	}
+	if op != nil {
+		op.ask(x, asked)
+	}
+	if old {
+		if kept := x.place.tap.recall(operation, string(asked)); kept != nil {
+			closeBody(r)
+			return kept.response(r), nil
+		}
+	}
+	resp, err := t.send(r, table && op != nil)
+	var kept *reply
+	if err == nil && (op != nil || old) {
+		kept = keep(resp)
+		resp = kept.response(r)
+	}
+	// The reply waits for the machine; what the process then knows of it is what counts.
+	if halted := x.m.gate(ctx); halted != nil || x.dead.Load() {
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, errors.Join(halted, errDead)
+	}
+	if op != nil && kept != nil {
+		op.answered(x.w.register, kept)
+	}
+	if old && kept != nil && kept.resp.StatusCode == http.StatusOK && kept.err == nil {
+		x.place.tap.remember(operation, string(asked), kept)
+	}
+	return resp, err
+}
+
+// send sends a request, perhaps late: then it is served even if the client has given up meanwhile.
+func (t *tap) send(r *http.Request, mayBeLate bool) (*http.Response, error) {
+	var delay time.Duration
+	if mayBeLate {
+		delay = t.process.place.tap.delay()
+	}
+	if delay == 0 {
+		return t.next.RoundTrip(r)
+	}
+	type result struct {
+		resp *http.Response
+		err  error
+	}
+	ctx, done := r.Context(), make(chan result, 1)
+	sent := r.Clone(context.WithoutCancel(ctx))
+	t.process.w.late.Go(func() {
+		time.Sleep(delay)
+		resp, err := t.next.RoundTrip(sent)
+		if err == nil {
+			resp = keep(resp).response(r) //nolint:bodyclose // it is the answer of RoundTrip
+		}
+		done <- result{resp, err}
+	})
+	select {
+	case got := <-done:
+		return got.resp, got.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (t *tapRules) delay() (d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rule := range t.late {
+		if t.random.Float64() < rule.part {
+			d += rule.delay
+		}
+	}
+	return d
+}
+
+func (t *tapRules) makeLate(part float64, delay time.Duration) (end func()) {
+	rule := &lateRule{part, delay}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.late[rule] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.late, rule)
+	}
+}
+
+func (t *tapRules) makeStale(operation string) (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale[operation]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.stale[operation]--
+	}
+}
+
+func (t *tapRules) remember(operation, asked string, r *reply) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stale[operation] > 0 && t.old[operation][asked] != nil {
+		return
+	}
+	if t.old[operation] == nil {
+		t.old[operation] = map[string]*reply{}
+	}
+	t.old[operation][asked] = r
+}
+
+func (t *tapRules) recall(operation, asked string) *reply {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stale[operation] == 0 {
+		return nil
+	}
+	return t.old[operation][asked]
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}
