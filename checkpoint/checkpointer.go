@@ -7,7 +7,8 @@ import (
 
 // Checkpointer is what user code checkpoints with. One Checkpointer serves one shard for one tenure of its lease; it may be
 // kept between calls of the processor, and all its methods may be called from any goroutine. Writes go to the table one at
-// a time; a call waits for its turn, and for its own write, until ctx is done.
+// a time; a call waits for its turn, and for its own write, until ctx is done. With LeaseManagement.CheckpointInterval set,
+// Checkpoint and CheckpointAt do not wait for the write: see Flush.
 //
 // The package comment says which places are accepted. Errors, to be told apart with errors.Is:
 //   - [ErrLeaseLost]: the shard belongs to another worker, or soon will; stop working on it.
@@ -39,12 +40,29 @@ func (c *Checkpointer) CheckpointAt(ctx context.Context, at ExtendedSequenceNumb
 	return err
 }
 
+// Flush returns when everything that Checkpoint and CheckpointAt have accepted is durable, and writes what is not. It is for
+// programs that set LeaseManagement.CheckpointInterval, by which those two return as soon as the place is accepted: its write
+// comes with the next renewal of the lease, at the latest after CheckpointInterval. Call Flush before telling anybody else that
+// records will not come again. It need not be called at the end of a shard, nor when the lease is given up: the last checkpoint
+// is written before. Without CheckpointInterval there is nothing to write unless an earlier call failed.
+//
+// If the lease is lost before the write, the place is dropped: its records come again, to the next owner. The following call,
+// whichever it is, returns an error that wraps [ErrLeaseLost], and Hooks.CheckpointRefused is called. Any other error means
+// what it means for Checkpoint; a write that the table does not answer is repeated with the renewals.
+func (c *Checkpointer) Flush(ctx context.Context) error {
+	_, err := c.t.set(ctx, request{flush: true, now: true})
+	return err
+}
+
 // Prepare is the first half of a checkpoint in two phases: it stores at and state beside the checkpoint, which stays where
 // it is. Whoever owns the shard next finds both in its InitializationInput.Pending until a checkpoint, by Commit or by any
 // other way, removes them; a later Prepare replaces them. at is subject to the same rules as in CheckpointAt.
 //
 // state is the application's own and may be nil. It is written into the lease's row, which DynamoDB limits to 400 KB in all
 // and which every renewal writes again: keep it small, a pointer to data rather than data. It is copied.
+//
+// Prepare and Commit are durable when they return, whatever CheckpointInterval is; a checkpoint that still waits for its write
+// is written by the same one.
 //
 // If at equals the last checkpoint there is nothing to commit: neither at nor state is stored, and Commit does nothing.
 // (KCL: prepareCheckpoint)
@@ -85,6 +103,8 @@ func (p *Prepared) State() []byte { return p.state }
 // committed in any number, each at most usefully once, in ascending order: one that is behind the last checkpoint by now is
 // refused with [ErrOutOfRange], one that equals it writes nothing. Errors are those of CheckpointAt.
 func (p *Prepared) Commit(ctx context.Context) error {
-	_, err := p.t.set(ctx, p.t.explicit(p.at))
+	r := p.t.explicit(p.at)
+	r.now = true
+	_, err := p.t.set(ctx, r)
 	return err
 }

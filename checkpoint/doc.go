@@ -18,6 +18,13 @@
 // A checkpoint equal to the durable one writes nothing. One outside the bounds is refused with [ErrOutOfRange], and nothing
 // is written. Once the shard has ended, Checkpoint means SHARD_END, and so does the number of the shard's last record.
 //
+// # Writes that wait
+//
+// With LeaseManagement.CheckpointInterval a checkpoint is accepted, remembered, and written with the next renewal of the lease
+// ([Deferrer]). Then the lower bound is the last checkpoint accepted, and what was handled between the durable place and
+// that one comes again after a crash. [Checkpointer.Flush] writes at once. SHARD_END and checkpoints in two phases are
+// never deferred.
+//
 // # Failed writes
 //
 // A write that failed other than by [ErrLeaseLost] may have landed all the same (the reply was lost). The durable place

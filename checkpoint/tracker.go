@@ -14,6 +14,7 @@ import (
 // (KCL: ShardRecordProcessorCheckpointer)
 type Tracker struct {
 	store Store
+	later Deferrer // the store as one; nil if it is none
 	opts  TrackerOptions
 
 	// turn holds one token, which whoever writes takes out: it serialises writes, and waiting for it obeys ctx.
@@ -23,11 +24,13 @@ type Tracker struct {
 	mu        sync.Mutex
 	cause     error                  // why the tracker was closed
 	last      ExtendedSequenceNumber // durable
-	floor     ExtendedSequenceNumber // the largest place that is or may be durable; never before last
+	floor     ExtendedSequenceNumber // the largest place that is or may be durable, or was deferred; never before last
 	good      ExtendedSequenceNumber // end of the last handled batch, or where this tenure started
 	inHand    ExtendedSequenceNumber // end of the batch in hand; zero if there is none
 	delivered ExtendedSequenceNumber // largest end of a batch, or where this tenure started
 	ended     bool                   // the shard has no more records
+	waiting   bool                   // floor was deferred and its write has not ended
+	late      error                  // why what was deferred will not be written, until a call has returned it
 }
 
 // TrackerOptions are optional.
@@ -36,9 +39,9 @@ type TrackerOptions struct {
 	LeaseKey string
 	// Now reads the clock for Event.Elapsed, which is 0 without it.
 	Now func() time.Time
-	// Written is called after each successful write, Refused after each call that failed, whatever the reason. They are
-	// called on the goroutine of the caller, Written in the order of the writes and before the next one starts; they must
-	// not block, nor checkpoint.
+	// Written is called after each successful write, in the order of the writes and before the next one starts; Refused after
+	// each call that failed, whatever the reason, and when what was deferred will not be written. They are called on the
+	// goroutine of the caller, or the store's for what was deferred; they must not block, nor checkpoint.
 	Written, Refused func(Event)
 }
 
@@ -59,6 +62,7 @@ func NewTracker(store Store, from ExtendedSequenceNumber, opts TrackerOptions) *
 		store: store, opts: opts, turn: make(chan struct{}, 1), closed: make(chan struct{}),
 		last: from, floor: from, good: from, delivered: from,
 	}
+	t.later, _ = store.(Deferrer)
 	t.turn <- struct{}{}
 	return t
 }
@@ -128,6 +132,8 @@ func (t *Tracker) Close(cause error) {
 type request struct {
 	at      ExtendedSequenceNumber
 	all     bool // at is not the caller's but what was handled when it called
+	flush   bool // at is not the caller's but whatever is not known to be durable
+	now     bool // not to be deferred
 	pending bool
 	state   []byte
 }
@@ -177,6 +183,11 @@ func (t *Tracker) set(ctx context.Context, r request) (ExtendedSequenceNumber, e
 	if !write {
 		return at, nil
 	}
+	if !r.pending && !r.now && !at.IsShardEnd() {
+		if postponed, err := t.postpone(at); postponed || err != nil {
+			return at, t.refuse(r, 0, err)
+		}
+	}
 	began := t.now()
 	if r.pending {
 		err = t.store.WritePending(ctx, Pending{At: at, State: r.state})
@@ -192,6 +203,46 @@ func (t *Tracker) set(ctx context.Context, r request) (ExtendedSequenceNumber, e
 		t.opts.Written(Event{At: at, Pending: r.pending, Elapsed: elapsed})
 	}
 	return at, nil
+}
+
+// postpone gives the place to a store that writes later, and reports whether there is one. The caller has the turn.
+func (t *Tracker) postpone(at ExtendedSequenceNumber) (bool, error) {
+	if t.later == nil {
+		return false, nil
+	}
+	t.mu.Lock()
+	floor, waiting := t.floor, t.waiting
+	if waiting && floor.Compare(at) == 0 {
+		t.mu.Unlock()
+		return true, nil
+	}
+	t.floor, t.waiting = at, true // now, since it may be durable before the call returns
+	t.mu.Unlock()
+	deferred, err := t.later.DeferCheckpoint(at, t.postponed)
+	if !deferred {
+		t.mu.Lock()
+		t.floor, t.waiting = floor, waiting
+		t.mu.Unlock()
+	}
+	return deferred, err
+}
+
+// postponed is told how the write of a deferred place has ended.
+func (t *Tracker) postponed(at ExtendedSequenceNumber, elapsed time.Duration, err error) {
+	if err != nil {
+		err = t.refuse(request{at: at}, elapsed, fmt.Errorf("it was to be written later: %w", err))
+	}
+	t.mu.Lock()
+	t.waiting = t.waiting && t.floor.Compare(at) > 0
+	if err != nil {
+		t.late = err
+	} else if at.Compare(t.last) > 0 {
+		t.last = at
+	}
+	t.mu.Unlock()
+	if err == nil && t.opts.Written != nil {
+		t.opts.Written(Event{At: at, Elapsed: elapsed})
+	}
 }
 
 // await takes the token out of turn. It prefers a closed tracker and a done ctx to a free turn, so that a call which must
@@ -233,6 +284,13 @@ func (t *Tracker) decide(r request) (at ExtendedSequenceNumber, write bool, err 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at = r.at
+	if err := t.late; err != nil {
+		t.late = nil
+		return at, false, err
+	}
+	if r.flush {
+		return t.floor, t.floor.Compare(t.last) != 0, nil
+	}
 	if r.all {
 		// While the call waited its batch may have failed: then it is not handled. Or the next batch has begun: the caller
 		// did not mean that one. So it is the smaller of then and now; but what is or may be durable was said already.
@@ -256,7 +314,10 @@ func (t *Tracker) check(at ExtendedSequenceNumber) error {
 	}
 	switch {
 	case at.Compare(t.floor) < 0:
-		if t.floor.Compare(t.last) != 0 {
+		switch {
+		case t.waiting:
+			return fmt.Errorf("%w: %s is behind the last checkpoint %s, which is to be written soon", ErrOutOfRange, at, t.floor)
+		case t.floor.Compare(t.last) != 0:
 			return fmt.Errorf("%w: %s is behind %s, whose write failed but may have landed", ErrOutOfRange, at, t.floor)
 		}
 		return fmt.Errorf("%w: %s is behind the last checkpoint %s", ErrOutOfRange, at, t.last)
@@ -281,13 +342,17 @@ func (t *Tracker) record(at ExtendedSequenceNumber, err error) {
 	defer t.mu.Unlock()
 	switch {
 	case err == nil:
-		t.last, t.floor = at, at
+		t.last, t.floor, t.waiting = at, at, false
 	case !errors.Is(err, ErrLeaseLost):
 		t.floor = at
 	}
 }
 
+// refuse reports a call that failed, and wraps its error; nil stays nil.
 func (t *Tracker) refuse(r request, elapsed time.Duration, cause error) error {
+	if cause == nil {
+		return nil
+	}
 	what := "checkpoint"
 	if r.pending {
 		what = "prepare checkpoint"

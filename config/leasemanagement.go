@@ -58,6 +58,16 @@ type LeaseManagementConfig struct {
 	// (KCL: gracefulLeaseHandoffTimeoutMillis)
 	GracefulHandoffTimeout time.Duration
 
+	// CheckpointInterval, if set, has Checkpoint and CheckpointAt return before the checkpoint is durable: it is written with the next
+	// renewal of the lease, at the latest after CheckpointInterval, so that a processor may checkpoint as often as it likes. A
+	// CheckpointInterval of RenewInterval or more adds no write to the renewals; a shorter one makes one write in each, as long
+	// as there is something new. The price: after a crash, or when the lease is lost, the records of that time come again, up to
+	// the smaller of CheckpointInterval and RenewInterval, and the time of one write. Nothing is lost, and nothing comes again
+	// after a graceful stop or a hand-off. The end of a shard and checkpoints in two phases are durable at once all the same;
+	// Checkpointer.Flush makes durable whatever is not. Default 0: each checkpoint is durable when its call returns; otherwise
+	// 50ms to 10min.
+	CheckpointInterval time.Duration
+
 	// MaxLeaseRenewalThreads is how many renewals run at once. More keep more leases alive over a slow table, at the price
 	// of more connections. Default 20; 1 to 1000. (KCL: maxLeaseRenewalThreads)
 	MaxLeaseRenewalThreads int

@@ -102,6 +102,7 @@ func (m LeaseManagementConfig) check(f *faults) {
 	whenSet(f, p+"ShardSyncInterval", m.ShardSyncInterval, time.Second, day)
 	whenSet(f, p+"ShardSyncConfidence", m.ShardSyncConfidence, 1, 100)
 	whenSet(f, p+"GracefulHandoffTimeout", m.GracefulHandoffTimeout, 100*time.Millisecond, time.Hour)
+	whenSet(f, p+"CheckpointInterval", m.CheckpointInterval, minInterval, maxFailoverTime)
 	whenSet(f, p+"MaxLeaseRenewalThreads", m.MaxLeaseRenewalThreads, 1, 1000)
 	whenSet(f, p+"RequestTimeout", m.RequestTimeout, minInterval, 5*time.Minute)
 	whenSet(f, p+"ScanSegments", m.ScanSegments, 1, 1000)

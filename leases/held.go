@@ -29,6 +29,8 @@ type Held struct {
 	// Guarded by renewer.mu.
 	lease Lease
 	term
+	late     *late     // a checkpoint that waits for its write, nil if none
+	sent     *late     // the one that the write under way carries
 	renewing bool      // handed to a goroutine, or waiting for one
 	lastErr  error     // of the last failed renewal
 	gone     bool      // lost or released
@@ -100,6 +102,11 @@ func (h *Held) update(ctx context.Context, u Update) error {
 		return err
 	}
 	defer h.releaseSlot()
+	return h.updateInTurn(ctx, u)
+}
+
+// updateInTurn is update for a caller who holds the slot. An update of nothing writes the checkpoint that waits, if any.
+func (h *Held) updateInTurn(ctx context.Context, u Update) error {
 	// The clock is read after the wait for the slot. A process stopped between here and the send is fenced by the
 	// condition on the counter.
 	for {
@@ -116,10 +123,15 @@ func (h *Held) update(ctx context.Context, u Update) error {
 	}
 	asked := stampOf(h.clock)
 	lease, until := h.renewer.snapshot(h)
+	l := h.load(&u)
+	if u.Checkpoint == nil && u.Pending == nil { // proving the lease has written it
+		return nil
+	}
 	write, cancel := loop.Timeout(ctx, until.Sub(asked.mono), "checkpoint lease "+h.key)
 	write, stop := h.bound(write)
 	w, err := h.renewer.table.Update(keeping(write, h, until), lease, h.renewer.tenure(h.nonce), u)
 	h.renewer.settle(write, h, asked, w, err)
+	h.unload(l, u, asked, err)
 	stop()
 	cancel()
 	if err == nil || errors.Is(err, ErrLeaseLost) {

@@ -28,14 +28,20 @@ func (r *LeaseRenewer) Leave(ctx context.Context) {
 
 // Release gives a lease up: to the peer that has asked for it, which starts within a tenth of a second, or else to whoever takes
 // it at the next look. The caller must have stopped acting under it. Its context ends, with [ErrHandedOver] or [ErrReleased]
-// as cause, before the row is written. One conditional write, which is repeated until its
-// outcome is known, ctx is done, or the lease is over anyway. An error wraps [ErrLeaseLost] if there was nothing to give up;
-// otherwise the row may be left to expire.
+// as cause, before the row is written. A checkpoint that waits for its write ([Held.DeferCheckpoint]) is written before that.
+// Giving up is one conditional write, which is repeated until its outcome is known, ctx is done, or the lease is over anyway. An
+// error wraps [ErrLeaseLost] if there was nothing to give up; otherwise the row may be left to expire.
 func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
 	if err := h.acquire(ctx); err != nil {
 		return err
 	}
 	defer h.releaseSlot()
+	// What waits must be durable before somebody else reads the row. If that fails, giving up may succeed all the same.
+	if h.lags() {
+		if err := h.updateInTurn(ctx, Update{}); errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+	}
 	lease, until := r.snapshot(h)
 	cause := ErrReleased
 	if lease.MarkIsLive() {

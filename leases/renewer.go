@@ -226,8 +226,13 @@ func (r *LeaseRenewer) drop(h *Held, cause error) bool {
 	}
 	r.agenda.unschedule(h)
 	counter := h.lease.Counter
+	l := h.late
+	h.late = nil
 	r.mu.Unlock()
 	h.cancel(cause)
+	if l != nil {
+		l.ended(l.at, 0, cause)
+	}
 	if f := r.hooks.LeaseLost; f != nil && !errors.Is(cause, ErrReleased) {
 		f(config.LeaseEvent{Worker: r.opts.Worker, LeaseKey: h.key, Counter: counter, Token: h.token, Err: cause})
 	}

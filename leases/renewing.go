@@ -113,8 +113,20 @@ func (r *LeaseRenewer) renew(ctx context.Context, h *Held) (wait time.Duration) 
 		return 0
 	}
 	write, cancel := loop.Timeout(ctx, r.patience(left, asked.mono), "renew lease "+h.key)
-	w, err := r.table.Renew(keeping(write, h, left.until), lease, r.tenure(h.nonce), Renewal{})
+	var (
+		w   Written
+		err error
+		u   Update
+	)
+	keep := keeping(write, h, left.until)
+	l := h.load(&u)
+	if l == nil {
+		w, err = r.table.Renew(keep, lease, r.tenure(h.nonce), Renewal{})
+	} else {
+		w, err = r.table.Update(keep, lease, r.tenure(h.nonce), u)
+	}
 	wait = r.settle(write, h, asked, w, err)
+	h.unload(l, u, asked, err)
 	cancel()
 	if err == nil {
 		if f := r.hooks.LeaseRenewed; f != nil {

@@ -168,6 +168,10 @@ func (c *ShardConsumer) notify() event {
 			Checkpointer: c.tracker.Checkpointer(), Grant: c.o.Lease.Grant(),
 		})
 	})
+	if !c.leaseIsLost() {
+		// What waits for its write is written now, while there is somebody to be told if it fails.
+		err = errors.Join(err, c.tracker.Checkpointer().Flush(c.work))
+	}
 	if c.leaseIsLost() {
 		return leaseLost // so err, if any, is its consequence
 	}

@@ -1,0 +1,79 @@
+package shardlease_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/fleettest"
+)
+
+func coalescing(interval time.Duration) func(*config.Config) {
+	return func(c *config.Config) { c.LeaseManagement.CheckpointInterval = interval }
+}
+
+// The price of CheckpointInterval, and all of it: what a killed worker had handled since the last write.
+func TestCheckpointInterval_repeatsAtMostItsTimeAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, interval := range []time.Duration{time.Second, 10 * time.Second} {
+		t.Run(interval.String(), func(t *testing.T) {
+			t.Parallel()
+			for seed := range 5 {
+				synctest.Test(t, func(t *testing.T) {
+					const shards, each = 4, 50 * time.Millisecond
+					f := fleettest.New(t, shards)
+					victim := f.Start("victim", coalescing(interval))
+					f.Start("heir", coalescing(interval))
+					time.Sleep(time.Minute)
+					stop := f.Load(each)
+					time.Sleep(10*time.Second + time.Duration(seed)*777*time.Millisecond)
+					held := len(victim.Assignments())
+					victim.Kill()
+					time.Sleep(20 * time.Second)
+					stop()
+					f.WaitDelivered(10 * time.Second)
+					again := f.Check()
+					renew := config.Default("a", "b").Complete().LeaseManagement.RenewInterval
+					window := min(interval, renew) + 300*time.Millisecond // a batch comes each 200 ms
+					limit := held * int(window/each+1)
+					t.Logf("killed with %d leases: %d records came again, at most %d", held, again, limit)
+					if held == 0 || again == 0 || again > limit {
+						t.Errorf("%d leases, %d records came again, want some and at most %d", held, again, limit)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestCheckpointInterval_repeatsNothingAfterAStopOrAHandOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 8)
+		slow := coalescing(time.Minute)
+		workers := []*fleettest.Worker{f.Start("w0", slow)}
+		time.Sleep(20 * time.Second)
+		stop := f.Load(20 * time.Millisecond)
+		for i := 1; i < 4; i++ { // each is handed a part
+			workers = append(workers, f.Start(fmt.Sprint("w", i), slow))
+			time.Sleep(20 * time.Second)
+		}
+		for _, w := range workers { // the last one finds nobody to ask for its leases
+			if err := w.Stop(); err != nil {
+				t.Errorf("stop %s: %v", w.ID, err)
+			}
+		}
+		f.Start("last", slow)
+		time.Sleep(5 * time.Second)
+		stop()
+		f.WaitDelivered(10 * time.Second)
+		if len(f.Audit.Moves()) < 8 {
+			t.Errorf("%d moves, want some of each kind", len(f.Audit.Moves()))
+		}
+		if again := f.Check(); again != 0 {
+			t.Errorf("%d records came again, want none", again)
+		}
+	})
+}
