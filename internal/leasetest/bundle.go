@@ -20,9 +20,10 @@ import (
 
 // suite is one run against a server: one table, in which each case has a row of its own.
 type suite struct {
-	server Server
-	table  string
-	rows   atomic.Int64
+	server   Server
+	table    string
+	failover time.Duration
+	rows     atomic.Int64
 }
 
 // bundle is what a case works with.
@@ -40,7 +41,7 @@ type bundle struct {
 const failover = 10 * time.Second
 
 func (s *suite) config() config.LeaseManagementConfig {
-	return config.LeaseManagementConfig{TableName: s.table, FailoverTime: failover, CreateTable: true, RequestTimeout: time.Minute}
+	return config.LeaseManagementConfig{TableName: s.table, FailoverTime: s.failover, CreateTable: true, RequestTimeout: time.Minute}
 }
 
 func (s *suite) bundle(tb testing.TB) *bundle {

@@ -3,6 +3,7 @@ package leasetest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -15,16 +16,18 @@ import (
 
 // fault is what happens to one request. The order is that of a request's life.
 type fault struct {
-	refuse  bool   // the server never sees it
-	late    bool   // the connection breaks; the server sees it when the test says so, see deliver
-	answer  int    // with refuse: answer with this status
-	resend  bool   // it reaches the server twice; the client has the second answer
-	landed  func() // called when the server has answered and the client does not know it yet
-	drop    bool   // the connection breaks instead of the answer
-	cut     bool   // the answer's body breaks off
-	fail    bool   // the answer is replaced by a 500
-	hang    bool   // the answer never comes
-	forever bool   // the fault stays
+	only    func(request) bool // not met by requests that it does not take; nil: it takes all
+	refuse  bool               // the server never sees it
+	late    bool               // the connection breaks; the server sees it when the test says so, see deliver
+	answer  int                // with refuse: answer with this status
+	resend  bool               // it reaches the server twice; the client has the second answer
+	landed  func()             // called when the server has answered and the client does not know it yet
+	until   <-chan struct{}    // the answer comes when this is closed, if the client still waits
+	drop    bool               // the connection breaks instead of the answer
+	cut     bool               // the answer's body breaks off
+	fail    bool               // the answer is replaced by a 500
+	hang    bool               // the answer never comes
+	forever bool               // the fault stays
 }
 
 // faultyClient strikes requests with faults, whatever the server is. It is made for one case and used by one table.
@@ -81,13 +84,24 @@ func (c *faultyClient) count(action string) int {
 	return c.counts[action]
 }
 
-func (c *faultyClient) pick(action string) fault {
+// request is what a fault may know of the request that it meets.
+type request struct {
+	UpdateExpression string
+}
+
+func (c *faultyClient) pick(action string, body []byte) fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[action]++
 	queue := c.plan[action]
 	if len(queue) == 0 {
 		return fault{}
+	}
+	if queue[0].only != nil {
+		var r request
+		if err := json.Unmarshal(body, &r); err != nil || !queue[0].only(r) {
+			return fault{}
+		}
 	}
 	if !queue[0].forever {
 		c.plan[action] = queue[1:]
@@ -98,16 +112,16 @@ func (c *faultyClient) pick(action string) fault {
 // Do implements aws.HTTPClient.
 func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 	_, action, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	f := c.pick(action)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f := c.pick(action, body)
 	if f.refuse {
 		if f.answer != 0 {
 			return answer(r, f.answer), nil
 		}
 		return nil, errReset
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
 	}
 	send := func(ctx context.Context) (*http.Response, error) {
 		again := r.Clone(ctx)
@@ -138,6 +152,14 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 	}
 	if f.landed != nil {
 		f.landed()
+	}
+	if f.until != nil {
+		select {
+		case <-f.until:
+		case <-r.Context().Done():
+			_ = resp.Body.Close()
+			return nil, r.Context().Err()
+		}
 	}
 	switch {
 	case f.drop:

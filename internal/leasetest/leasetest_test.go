@@ -1,10 +1,7 @@
 package leasetest_test
 
 import (
-	"bytes"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -29,25 +26,18 @@ func TestTable_onTheEmulator(t *testing.T) {
 // is tested without them.
 func TestTable_onAServerThatReturnsNoOldItem(t *testing.T) {
 	t.Parallel()
-	cfg := emulator.New().AWSConfig()
-	cfg.HTTPClient = forgetful{cfg.HTTPClient}
+	cfg := leasetest.Forgetful(emulator.New().AWSConfig())
 	features := leasetest.Kinds["emulator"]
 	features.OldItemOnFailure = false
 	leasetest.Run(t, leasetest.Server{Name: "emulator without ALL_OLD", Config: cfg, Features: features, Patience: 100 * time.Millisecond})
 }
 
-// forgetful takes the wish for the old item out of each request.
-type forgetful struct{ next aws.HTTPClient }
-
-func (f forgetful) Do(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	body = bytes.Replace(body, []byte(`"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`), []byte(`"ReturnValuesOnConditionCheckFailure":"NONE"`), 1)
-	r = r.Clone(r.Context())
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return f.next.Do(r)
+// Each case in a bubble of its own: the failover times that cases wait for cost nothing.
+func TestAmbiguousWrites_leaveTableAndBeliefsAgreed(t *testing.T) {
+	t.Parallel()
+	leasetest.AmbiguousWrites(t, 10*time.Second, true, func() leasetest.Server {
+		return leasetest.Server{Name: "emulator", Config: emulator.New().AWSConfig(), Features: leasetest.Kinds["emulator"]}
+	})
 }
 
 // TestTable_onAnotherServer runs the suite against SHARDLEASE_DYNAMODB_ENDPOINT, a server of the kind that
@@ -63,8 +53,12 @@ func TestTable_onAnotherServer(t *testing.T) {
 	if !ok {
 		t.Fatalf("SHARDLEASE_DYNAMODB_KIND is %q, want one of %v", kind, slices.Sorted(maps.Keys(leasetest.Kinds)))
 	}
-	leasetest.Run(t, leasetest.Server{Name: kind, Features: features, Config: awshttp.Prepare(aws.Config{
+	server := leasetest.Server{Name: kind, Features: features, Config: awshttp.Prepare(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider("suite", "secret", ""),
-	})})
+	})}
+	leasetest.Run(t, server)
+	t.Run("ambiguous writes", func(t *testing.T) {
+		leasetest.AmbiguousWrites(t, 3*time.Second, false, func() leasetest.Server { return server })
+	})
 }

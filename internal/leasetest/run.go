@@ -16,7 +16,7 @@ import (
 // Run runs the suite in a new table of the server, which it deletes at the end.
 func Run(t *testing.T, server Server) {
 	t.Helper()
-	s := &suite{server: server, table: randomName("shardlease-suite")}
+	s := &suite{server: server, table: randomName("shardlease-suite"), failover: failover}
 	if err := s.bundle(t).calm.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
