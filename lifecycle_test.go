@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/leases"
 	"github.com/shardlease/shardlease/processor"
 )
 
@@ -370,6 +372,7 @@ func TestRun_endsWhenAnotherProcessUsesItsWorkerID(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `"same"`) {
 			t.Errorf("the older Run returned %v, want an error that names the worker id", err)
 		}
+		requireBothProcesses(t, err)
 		f.Put(100, 10)
 		f.WaitDelivered(10 * time.Second)
 		if n := len(newer.Assignments()); n != 4 {
@@ -487,4 +490,23 @@ func TestRun_endsWithinAMinuteOnceJavaWorkersChangeTheirMode(t *testing.T) {
 			t.Errorf("Run ended %v after the mode had changed, want 70s", took)
 		}
 	})
+}
+
+// requireBothProcesses fails unless the error names the worker id and both processes that have it.
+func requireBothProcesses(t *testing.T, err error) {
+	t.Helper()
+	dup, ok := errors.AsType[*leases.DuplicateWorkerError](err)
+	if !ok {
+		t.Errorf("error %v, want one that names the other process", err)
+		return
+	}
+	for _, part := range []string{`"same"`, "here is " + dup.OurProcess, "the other one is " + dup.TheirProcess} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not say %q", err, part)
+		}
+	}
+	host, hostErr := os.Hostname()
+	if hostErr != nil || !strings.Contains(dup.OurProcess, host) || !strings.Contains(dup.TheirProcess, host) || dup.OurNonce == dup.TheirNonce {
+		t.Errorf("processes %q and %q, want both on %s (%v)", dup.OurProcess, dup.TheirProcess, host, hostErr)
+	}
 }

@@ -94,16 +94,27 @@ func (f *Fleet) Start(id string, change ...func(*config.Config)) *Worker {
 // StartWith starts a worker with another processor.
 func (f *Fleet) StartWith(id string, p processor.Factory, change ...func(*config.Config)) *Worker {
 	f.T.Helper()
+	return f.start(id, id, p, change...)
+}
+
+// StartAs starts a worker with the fleet's usual processor under the worker id of another one. Faults know it as client.
+func (f *Fleet) StartAs(client, id string) *Worker {
+	f.T.Helper()
+	return f.start(client, id, f.Audit.Processor(client))
+}
+
+func (f *Fleet) start(client, id string, p processor.Factory, change ...func(*config.Config)) *Worker {
+	f.T.Helper()
 	cfg := Config(id)
 	for _, c := range change {
 		c(&cfg)
 	}
-	w, err := shardlease.New(cfg, f.Server.ClientConfig(id), p)
+	w, err := shardlease.New(cfg, f.Server.ClientConfig(client), p)
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(f.T.Context()))
-	m := &Worker{Worker: w, ID: id, f: f, stop: stop, done: make(chan struct{})}
+	m := &Worker{Worker: w, ID: client, f: f, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(m.done)
 		m.err = w.Run(ctx)
