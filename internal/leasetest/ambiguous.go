@@ -213,6 +213,7 @@ func AmbiguousWrites(t *testing.T, failover time.Duration, virtual bool, open fu
 					t.Parallel()
 					cases.Add(1)
 					run := func(t *testing.T) {
+						t.Helper()
 						server := open()
 						if forgets {
 							server.Config = Forgetful(server.Config)

@@ -148,7 +148,7 @@ func (m *matrix) settled() string {
 			key := h.Grant().LeaseKey
 			if h.Context().Err() == nil {
 				if held[key] != nil {
-					return fmt.Sprintf("two believe to hold %s", key)
+					return "two believe to hold " + key
 				}
 				held[key] = h
 			}
@@ -164,7 +164,7 @@ func (m *matrix) settled() string {
 			return key + " is being handed over"
 		}
 		if diff := cmp.Diff(row, h.Lease()); diff != "" {
-			return fmt.Sprintf("table and belief differ (-table +belief):\n%s", diff)
+			return "table and belief differ (-table +belief):\n" + diff
 		}
 	}
 	for key := range held {
