@@ -79,6 +79,7 @@ sim-long: ## 50 schedules of ten virtual minutes
 .PHONY: sim-race
 sim-race: ## 100 schedules with the race detector
 	@set -o pipefail; $(SIM) -race -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),100) | $(SIM_LAST)
+
 .PHONY: examples
 examples: ## the programs of docs/fencing.md, a module of its own: the late write of a worker that was replaced is refused
 	cd examples && go vet ./... && go test -count=1 -v ./...
