@@ -112,7 +112,7 @@ func startDoomed(t *testing.T, seed uint64) *doomed {
 	for i := range workers {
 		id := fmt.Sprint("w", i)
 		d.alive[id] = d.Start(id, func(c *config.Config) {
-			c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = 5*time.Second, 10*time.Second // records are not the point here
+			c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = 30*time.Second, time.Minute // records are not the point here
 			c.Hooks = &config.Hooks{LeaseTaken: d.note}
 		})
 		d.pause(2 * time.Second)
