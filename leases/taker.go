@@ -25,10 +25,10 @@ type takeTable interface {
 // LeaseTaker looks at the lease table, asks [Plan], and does what it says: it takes, or asks an owner to hand over and waits for
 // that, for many leases at once. What it gets it gives to a [LeaseRenewer].
 //
-// It looks once every LeaseTakerInterval, sooner while the worker starts or after Wake. For each row of another worker a
+// It looks once every LeaseTakerInterval, or up to a tenth later, sooner while the worker starts or after Wake. For each row of another worker a
 // timer stands at the moment at which the row will have stood still for its failover time; then the row is read
 // consistently and, if that shows no change, taken, without waiting for the next look. So a dead worker's lease is taken
-// between FailoverTime − RenewInterval and FailoverTime + LeaseTakerInterval after its death. (KCL: LeaseTaker)
+// between FailoverTime − RenewInterval and FailoverTime + 1.1 × LeaseTakerInterval after its death. (KCL: LeaseTaker)
 type LeaseTaker struct {
 	table   takeTable
 	renewer *LeaseRenewer
