@@ -53,8 +53,8 @@ type LeaseManagementConfig struct {
 
 	// GracefulHandoffTimeout is how long an owner that was asked for a lease may take, from the moment of asking, to finish its
 	// batch and hand it over. Shortly before, its processor's context is cancelled; then the lease is taken, and what the owner
-	// had not checkpointed comes again. Owners learn that they are asked at their next renewal: below 2 × RenewInterval they are
-	// given half of it from then on. Default 30s; 100ms to 1h.
+	// had not checkpointed comes again. Owners learn that they are asked at their next renewal: below 2 × RenewInterval their
+	// processors are given half of it from then on. Nothing is taken before a FailoverTime has passed. Default 30s; 100ms to 1h.
 	// (KCL: gracefulLeaseHandoffTimeoutMillis)
 	GracefulHandoffTimeout time.Duration
 

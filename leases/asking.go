@@ -19,9 +19,9 @@ import (
 type asking struct {
 	row     Lease // as last read
 	since   time.Time
-	counter int64  // when we asked: what the owner's next write moves
-	claim   *claim // the try to own it, once there was one
-	noticed bool   // the owner knows
+	counter int64     // when we asked: what the owner's next write moves
+	claim   *claim    // the try to own it, once there was one
+	noticed time.Time // when we first saw that the owner has written since, and so knows; zero if it has not
 }
 
 // noticeTime is how often the row is read before its owner has noticed that it is asked for, and how long an owner goes on at
@@ -50,11 +50,24 @@ func toLearn(cfg config.LeaseManagementConfig) time.Duration {
 	return cfg.RenewInterval + cfg.FailoverTime/20
 }
 
-// patience is how long the one who asked waits before it takes the lease by its counter: GracefulHandoffTimeout, and if
-// that is short, until an owner that learnt of it as late as possible has had HandoffGrace. Taken before, two would act at once: the
-// owner finds out at its next renewal only.
+// patience is how long the one who asked waits at least before it takes the lease by its counter: GracefulHandoffTimeout, but
+// never less than FailoverTime. By then no owner acts that does not know that it was asked:
+//
+//  1. Its right to act counts from the last write of which it got an answer.
+//  2. If that write landed after the ask, the answer has shown the mark.
+//  3. If before, it was sent before the ask landed, and the right ends within a FailoverTime of that.
 func patience(cfg config.LeaseManagementConfig) time.Duration {
-	return toLearn(cfg) + HandoffGrace(cfg)
+	return max(cfg.GracefulHandoffTimeout, cfg.FailoverTime)
+}
+
+// overdue reports whether an owner that knows has had its time. One whose counter has not moved does not know: its row becomes
+// stale soon, if it does not learn.
+func (a *asking) overdue(now time.Time, cfg config.LeaseManagementConfig) bool {
+	wait := patience(cfg)
+	if a.row.TenureSpeaks() { // an owner may have been promised more than we would grant
+		wait = max(wait, a.row.Tenure.Failover)
+	}
+	return !a.noticed.IsZero() && now.Sub(a.since) >= wait && now.Sub(a.noticed) >= HandoffGrace(cfg)+cfg.FailoverTime/20
 }
 
 // ask gets a live owner's lease: a Go worker is asked to hand it over, and the row followed until it has. A Java worker cannot
@@ -176,7 +189,7 @@ func (t *LeaseTaker) pursue(ctx context.Context, a *asking, leaving bool) {
 	clock := loop.ClockOf(ctx)
 	for {
 		pause := noticeTime(t.cfg.FailoverTime)
-		if a.noticed || a.row.InTransit() {
+		if !a.noticed.IsZero() || a.row.InTransit() {
 			pause = pollTime(t.cfg.FailoverTime)
 		}
 		if clock.Sleep(ctx, pause) != nil {
@@ -204,8 +217,11 @@ func (t *LeaseTaker) attempt(ctx context.Context, a *asking, leaving bool) (done
 	t.mu.Lock()
 	a.row = row
 	t.mu.Unlock()
-	a.noticed = a.noticed || row.Counter != a.counter
-	switch next := t.nextOf(a, row, loop.ClockOf(ctx).Now()); {
+	now := loop.ClockOf(ctx).Now()
+	if a.noticed.IsZero() && row.Counter != a.counter {
+		a.noticed = now
+	}
+	switch next := t.nextOf(a, row, now); {
 	case leaving && a.claim != nil && a.claim.me.ours(row):
 		return t.freed(ctx, row, a.claim.me)
 	case next == askWait:
@@ -235,7 +251,7 @@ const (
 //
 //   - The owner has handed over: nobody reads the shard, and all wait for us.
 //   - The owner is dead: the row becomes stale, as any other.
-//   - The owner lives and its processor does not finish: when its time is over (see patience) the lease is taken by its counter,
+//   - The owner lives and its processor does not finish: when its time is over (see overdue) the lease is taken by its counter,
 //     which fences the owner.
 //   - A Java worker has written under the mark, which is dead by that: we are leaseOwner, and nobody will hand over.
 func (t *LeaseTaker) nextOf(a *asking, row Lease, now time.Time) askStep {
@@ -244,7 +260,7 @@ func (t *LeaseTaker) nextOf(a *asking, row Lease, now time.Time) askStep {
 		return askLost
 	case !row.MarkIsLive():
 		return askOwn
-	case now.Sub(a.since) >= patience(t.cfg), t.View().Get(row.Key).Knowledge == Stale:
+	case a.overdue(now, t.cfg), t.View().Get(row.Key).Knowledge == Stale:
 		return askOwn
 	}
 	return askWait

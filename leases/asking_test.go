@@ -281,3 +281,18 @@ func TestAsk_takesFromAJavaOwnerByTheCounter(t *testing.T) {
 		<-ended
 	})
 }
+
+// A short GracefulHandoffTimeout is over before an owner that is cut off has lost its right to act.
+func TestAsk_takesNothingFromAnOwnerThatMayStillAct(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, func(b *bubble) {
+		b.cfg.GracefulHandoffTimeout = 200 * time.Millisecond
+		a, asker, row := b.asked(true)
+		old, _ := a.renewer.Get(shardKey(row))
+		b.server.Inject(emulator.Rule{Client: "a", Effect: emulator.Freeze()})
+		b.within(b.cfg.FailoverTime*3/2, "taken", func() bool { return asker.holds(row) })
+		if old.Context().Err() == nil {
+			t.Errorf("the lease was taken %v after the start, while its owner may act, and does not know that it was asked", b.since())
+		}
+	})
+}
