@@ -41,6 +41,15 @@ func (o operation) pauses() loop.Backoff {
 	return loop.Backoff{Base: min(retryBase, o.limit), Max: min(retryMax, o.limit)}
 }
 
+// attempt is how long one attempt may take if the lease that the call is to keep ends after left: a request that hangs must leave
+// time for others.
+func (o operation) attempt(left time.Duration) time.Duration {
+	return min(o.limit, max(2*retryBase, left/3))
+}
+
+// urgentOf is how long before a lease ends its requests wait for nobody: three or four attempts.
+func urgentOf(cfg config.LeaseManagementConfig) time.Duration { return cfg.FailoverTime / 4 }
+
 // hasten shortens a pause so that the rest of a lease's life, if the call is to keep one, has room for several more attempts.
 func hasten(pause, left time.Duration) time.Duration {
 	return min(pause, max(retryBase, left/8))

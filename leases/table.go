@@ -26,7 +26,8 @@ import (
 // again is of no use.
 //
 // Calls have no deadline but that of ctx; give a held lease's own. One attempt lasts at most a sixth of FailoverTime, or
-// LeaseManagement.RequestTimeout if that is less. (KCL: LeaseRefresher)
+// LeaseManagement.RequestTimeout if that is less, and one that is to keep a held lease at most a third of the time that this still
+// has. (KCL: LeaseRefresher)
 type Table struct {
 	api     DynamoDBAPI
 	cfg     config.LeaseManagementConfig
@@ -56,7 +57,7 @@ func NewTable(api DynamoDBAPI, cfg config.LeaseManagementConfig, opts TableOptio
 		t.hooks = &config.Hooks{}
 	}
 	t.attempt, t.page = attempts(cfg)
-	t.budget = &budget{urgent: cfg.FailoverTime / 4}
+	t.budget = &budget{urgent: urgentOf(cfg)}
 	t.names.Store(&map[string]string{})
 	return t
 }
@@ -142,7 +143,11 @@ func (t *Table) call(ctx context.Context, op operation, f func(context.Context) 
 		if first {
 			*op.sent = began
 		}
-		attempt, cancel := loop.Timeout(ctx, op.limit, op.String())
+		limit, by := op.limit, needOf(ctx).by
+		if !by.IsZero() {
+			limit = op.attempt(by.Sub(began.mono))
+		}
+		attempt, cancel := loop.Timeout(ctx, limit, op.String())
 		err := f(attempt)
 		timeout := context.Cause(attempt)
 		cancel()
@@ -168,7 +173,7 @@ func (t *Table) call(ctx context.Context, op operation, f func(context.Context) 
 		}
 		last = err
 		wait := pause.Next()
-		if by := needOf(ctx).by; !by.IsZero() {
+		if !by.IsZero() {
 			wait = hasten(wait, by.Sub(clock.Now()))
 		}
 		if f := t.hooks.Retried; f != nil {

@@ -11,6 +11,9 @@ import (
 type Backoff struct {
 	Base time.Duration // of the first pause; must be positive
 	Max  time.Duration // bound of every pause; must be at least Base
+	// Random is where the jitter comes from; nil: the process's own source. It exists for simulations that must be the same
+	// each time.
+	Random *rand.Rand
 
 	tries int
 }
@@ -27,6 +30,9 @@ func (b *Backoff) Next() time.Duration {
 	low := b.Base / 2
 	if top <= low {
 		return top
+	}
+	if b.Random != nil {
+		return low + time.Duration(b.Random.Int64N(int64(top-low+1)))
 	}
 	return low + rand.N(top-low+1)
 }
