@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/leases"
 )
 
 func coalescing(interval time.Duration) func(*config.Config) {
@@ -76,4 +77,38 @@ func TestCheckpointInterval_repeatsNothingAfterAStopOrAHandOff(t *testing.T) {
 			t.Errorf("%d records came again, want none", again)
 		}
 	})
+}
+
+// ThroughputVariance goes by what the rows say, so they must say it: one record each 20 ms, and nothing on the way but our own
+// consumers and renewals.
+func TestFleet_writesTheThroughputOfItsShardsIntoTheirRows(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*config.Config){
+		"a checkpoint a batch": func(*config.Config) {},
+		"CheckpointInterval":   coalescing(10 * time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.New(t, 4)
+				f.Start("a", change)
+				f.Start("b", change)
+				time.Sleep(20 * time.Second)
+				stop := f.Load(20 * time.Millisecond)
+				time.Sleep(40 * time.Second)
+				table := leases.NewTable(f.DynamoDB, fleettest.Config("looker").Complete().LeaseManagement, leases.TableOptions{Worker: "looker"})
+				all, err := table.List(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				stop()
+				for _, l := range all.Leases {
+					const is = 28 * 50. / 1024 // "of shardId-000000000003:1234" fifty times a second
+					if low, high := 0.95*is, 1.05*is; !l.HasThroughput || l.ThroughputKBps < low || l.ThroughputKBps > high {
+						t.Errorf("row %s says %v KB/s (%v), want %v to %v", l.Key, l.ThroughputKBps, l.HasThroughput, low, high)
+					}
+				}
+			})
+		})
+	}
 }

@@ -29,6 +29,7 @@ type Held struct {
 	// Guarded by renewer.mu.
 	lease Lease
 	term
+	flow     flow      // of the shard
 	late     *late     // a checkpoint that waits for its write, nil if none
 	sent     *late     // the one that the write under way carries
 	renewing bool      // handed to a goroutine, or waiting for one
@@ -127,6 +128,7 @@ func (h *Held) updateInTurn(ctx context.Context, u Update) error {
 	if u.Checkpoint == nil && u.Pending == nil { // proving the lease has written it
 		return nil
 	}
+	u.ThroughputKBps = h.throughput(asked.mono)
 	write, cancel := loop.Timeout(ctx, until.Sub(asked.mono), "checkpoint lease "+h.key)
 	write, stop := h.bound(write)
 	w, err := h.renewer.table.Update(keeping(write, h, until), lease, h.renewer.tenure(h.nonce), u)

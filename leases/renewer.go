@@ -105,7 +105,7 @@ func (r *LeaseRenewer) Add(ctx context.Context, w Written, askedAt time.Time) *H
 func (r *LeaseRenewer) add(ctx context.Context, w Written, asked stamp) *Held {
 	h := &Held{
 		renewer: r, clock: loop.ClockOf(ctx), key: w.Lease.Key, token: w.Lease.Counter,
-		slot: make(chan struct{}, 1), lease: w.Lease, index: -1,
+		slot: make(chan struct{}, 1), lease: w.Lease, index: -1, flow: flowOf(w.Lease, asked.mono),
 		// The first renewal comes at a random time of the interval: leases taken together must not be renewed together for ever.
 		term: r.begin(asked, loop.Jitter(r.cfg.RenewInterval, 0.9)),
 	}

@@ -119,9 +119,10 @@ func (r *LeaseRenewer) renew(ctx context.Context, h *Held) (wait time.Duration) 
 		u   Update
 	)
 	keep := keeping(write, h, left.until)
+	u.ThroughputKBps = h.throughput(asked.mono)
 	l := h.load(&u)
 	if l == nil {
-		w, err = r.table.Renew(keep, lease, r.tenure(h.nonce), Renewal{})
+		w, err = r.table.Renew(keep, lease, r.tenure(h.nonce), Renewal{ThroughputKBps: u.ThroughputKBps})
 	} else {
 		w, err = r.table.Update(keep, lease, r.tenure(h.nonce), u)
 	}

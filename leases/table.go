@@ -103,12 +103,14 @@ type Renewal struct {
 	ThroughputKBps *float64 // nil: leave it
 }
 
-// Update is what a checkpoint write changes. At least one field must be set.
+// Update is what a checkpoint write changes. Checkpoint, Pending or both must be set.
 type Update struct {
 	// Checkpoint, if set, becomes the checkpoint; what was pending goes, unless Pending is set too.
 	Checkpoint *checkpoint.ExtendedSequenceNumber
 	// Pending, if set, becomes the first half of a two-phase checkpoint.
 	Pending *checkpoint.Pending
+	// ThroughputKBps is written along; nil: leave it.
+	ThroughputKBps *float64
 }
 
 // Metadata is what may be known of a shard after its row was created. Empty fields are left as they are.

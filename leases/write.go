@@ -103,6 +103,9 @@ func (t *Table) Update(ctx context.Context, held Lease, me Tenure, u Update) (Wr
 				e.remove(attrPending)
 				e.remove(attrPendingSub)
 			}
+			if u.ThroughputKBps != nil {
+				e.set(attrThroughput, throughput(*u.ThroughputKBps))
+			}
 			if u.Pending != nil && u.Pending.State != nil {
 				e.set(attrPendingState, &types.AttributeValueMemberB{Value: u.Pending.State})
 			} else {

@@ -23,6 +23,8 @@ type LeaseHandle interface {
 	// Usable returns nil if this worker may act now. It may block, to renew the lease first. An error for which
 	// errors.Is(err, checkpoint.ErrLeaseLost) holds ends the tenure; after any other one it is asked again.
 	Usable(context.Context) error
+	// Processed is told how many bytes of records a batch had that was handled.
+	Processed(bytes int)
 }
 
 // ConsumerOptions is what a ShardConsumer works with. All fields are required but Pending, ParentsEnded for a shard without

@@ -27,6 +27,7 @@ type losableLease struct {
 	pending []checkpoint.Pending
 	refuse  error // what the next writes fail with
 	asked   int   // calls of Usable
+	handled int   // bytes
 }
 
 func newLosableLease() *losableLease {
@@ -36,6 +37,12 @@ func newLosableLease() *losableLease {
 }
 
 var errTaken = fmt.Errorf("%w: taken by worker b", checkpoint.ErrLeaseLost)
+
+func (l *losableLease) Processed(bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handled += bytes
+}
 
 func (l *losableLease) lose()                    { l.cancel(errTaken) }
 func (l *losableLease) Context() context.Context { return l.ctx }

@@ -43,6 +43,7 @@ type printingLease struct{ ctx context.Context }
 
 func (l printingLease) Context() context.Context     { return l.ctx }
 func (l printingLease) Usable(context.Context) error { return nil }
+func (l printingLease) Processed(int)                {}
 
 func (l printingLease) Grant() checkpoint.Grant {
 	return checkpoint.Grant{LeaseKey: "shardId-000000000000", Token: 1}

@@ -93,6 +93,11 @@ func (c *ShardConsumer) process() event {
 			c.retry("process records", err)
 			return again
 		}
+		size := 0
+		for _, r := range b.Records {
+			size += len(r.Data)
+		}
+		c.o.Lease.Processed(size)
 	}
 	e := batchDone
 	if b.End != nil {
