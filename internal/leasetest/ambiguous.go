@@ -25,6 +25,7 @@ type ambiguous struct {
 	action string
 	only   func(request) bool // which requests of the action it is
 	keeps  bool               // if nobody else writes, it is one tenure before and after it
+	defers bool               // checkpoints are written with renewals
 	// run brings the case where the write applies, strikes it, makes it, and brings the workers into a state in which they go on
 	// by themselves. strike arms the faults; deadline is closed when this worker may not act on the answer any more.
 	run func(m *matrix, w *worker, strike func(key string, deadline <-chan struct{}))
@@ -97,6 +98,32 @@ func ambiguousWrites() []ambiguous {
 			if now := m.rows()[one]; m.before && (err == nil || now.Checkpoint != at12) {
 				m.Errorf("after a Java take: error %v, the row is at %v, want lease lost and %v", err, now.Checkpoint, at12)
 			}
+		}},
+		{name: "checkpoint with the next renewal", keeps: true, defers: true, action: "UpdateItem", only: update("#checkpoint = "), run: func(m *matrix, w *worker, strike func(string, <-chan struct{})) {
+			h := m.hold(w, m.add(one, at12), w.id+"/1/x/1")
+			strike(one, h.Context().Done())
+			next := checkpoint.ExtendedSequenceNumber{SequenceNumber: "13"}
+			durable := make(chan error, 1)
+			if ok, err := h.DeferCheckpoint(next, func(_ checkpoint.ExtendedSequenceNumber, _ time.Duration, err error) { durable <- err }); err != nil || !ok {
+				m.Fatalf("accepted %t, error %v", ok, err)
+			}
+			m.until(2*m.cfg.FailoverTime, func() string {
+				var err error
+				select {
+				case err = <-durable:
+				case <-h.Context().Done():
+					err = context.Cause(h.Context())
+				default:
+					return "neither durable nor lost"
+				}
+				switch now := m.rows()[one]; {
+				case err == nil && (m.before || now.Checkpoint != next):
+					m.Errorf("durable, it says; the row is at %v", now.Checkpoint)
+				case err != nil && (m.mild || !errors.Is(err, leases.ErrLeaseLost) || m.before && now.Checkpoint != at12):
+					m.Errorf("error %v; the row is at %v", err, now.Checkpoint)
+				}
+				return ""
+			})
 		}},
 		{name: "release", action: "UpdateItem", only: update("REMOVE #leaseOwner"), run: func(m *matrix, w *worker, strike func(string, <-chan struct{})) {
 			h := m.hold(w, m.add(one, at12), w.id+"/1/x/1")
@@ -235,6 +262,9 @@ func ambiguousCase(t *testing.T, failover time.Duration, server Server, write am
 	t.Helper()
 	s := &suite{server: server, table: randomName("shardlease-ambiguous"), failover: failover}
 	full := config.Default("app", "orders")
+	if write.defers {
+		full.LeaseManagement.CheckpointInterval = failover
+	}
 	full.LeaseManagement.TableName, full.LeaseManagement.FailoverTime, full.LeaseManagement.GracefulHandoffTimeout = s.table, failover, 3*failover
 	m := &matrix{event: e, bundle: s.bundle(t), cfg: full.Complete().LeaseManagement, places: map[string]checkpoint.ExtendedSequenceNumber{}}
 	if err := m.calm.Ensure(t.Context()); err != nil {
