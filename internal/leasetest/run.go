@@ -139,10 +139,12 @@ func (s *suite) writes(t *testing.T, w write) {
 			b := s.bundle(t)
 			seen := w.before(b)
 			b.faults.strike(w.action, fault{drop: true}, fault{refuse: true, forever: true})
-			s.unknown(b, w, seen)
+			// Both calls need time for an attempt that lands, also on a machine that is busy.
+			patience := 4 * s.patience()
+			s.unknownWithin(patience, b, w, seen)
 			// The condition of this attempt fails on the earlier call's write, and nothing gets through afterwards.
 			b.faults.strike(w.action, fault{}, fault{refuse: true, forever: true})
-			ctx, cancel := context.WithTimeout(b.Context(), s.patience())
+			ctx, cancel := context.WithTimeout(b.Context(), patience)
 			defer cancel()
 			got, err := w.do(ctx, b, seen)
 			if err != nil {
@@ -180,7 +182,12 @@ func (s *suite) patience() time.Duration { return cmp.Or(s.server.Patience, 400*
 // unknown runs a write that cannot end in time.
 func (s *suite) unknown(b *bundle, w write, seen leases.Lease) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), s.patience())
+	s.unknownWithin(s.patience(), b, w, seen)
+}
+
+func (s *suite) unknownWithin(patience time.Duration, b *bundle, w write, seen leases.Lease) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	_, err := w.do(ctx, b, seen)
 	if err == nil || errors.Is(err, leases.ErrLeaseLost) || !errors.Is(err, context.DeadlineExceeded) {
