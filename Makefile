@@ -110,6 +110,10 @@ rolling: ## rolling restart of real workers under load, over the emulator, then 
 renewal: ## 1,000 leases for ten virtual hours on a table of which 5 % fails, with outages
 	go test -count=1 -timeout 30m -run 'TestRenewal_' -v ./leases -renewal-leases 1000 -renewal-hours 10 -renewal-seed $(if $(filter-out 0,$(SEED)),$(SEED),1)
 
+.PHONY: model
+model: ## explore the models of the protocol, and those without one of its guards (formal/README.md)
+	go run ./formal
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k

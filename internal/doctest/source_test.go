@@ -18,7 +18,7 @@ import (
 const root = "../.."
 
 // helpers are folders that a document may name as a whole: what is in them is not part of a user's program.
-var helpers = []string{"cmd/", "emulator/", "examples/", "integration/", "internal/"}
+var helpers = []string{"cmd/", "emulator/", "formal/", "examples/", "integration/", "internal/"}
 
 // products are the exceptions.
 var products = []string{"internal/loop/", "internal/awshttp/"}
