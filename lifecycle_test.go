@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -439,57 +438,59 @@ func TestRun_isNotStoppedByRowsThatAreNoLeases(t *testing.T) {
 	})
 }
 
-// A fleet of Java workers that is in sight may change its mode at any time; one that is not is looked for now and then only.
+// KCL 3.5 says in the lease table that its leader assigns leases from now on, KCL 3.0 to 3.4 in a table of their own.
 func TestRun_endsWithinAMinuteOnceJavaWorkersChangeTheirMode(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := fleettest.New(t, 2)
-		table, reads := fleettest.App, emulator.CountKey{Service: emulator.DynamoDB, Operation: "GetItem"}
-		w := f.Start("w")
-		time.Sleep(time.Minute)
-		f.Server.ResetCounts()
-		time.Sleep(time.Hour)
-		if n := f.Server.Counts().Of(reads).Requests; n < 12 || n > 14 {
-			t.Errorf("%d single reads in an hour without a Java worker, want the two of a check each ten minutes", n)
-		}
-		put := func(item map[string]ddbtypes.AttributeValue) {
-			t.Helper()
-			if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s := func(v string) ddbtypes.AttributeValue { return &ddbtypes.AttributeValueMemberS{Value: v} }
-		renew := func(counter int) {
-			put(map[string]ddbtypes.AttributeValue{
-				"leaseKey": s("shardId-000000000009"), "leaseOwner": s("java"),
-				"leaseCounter":                 &ddbtypes.AttributeValueMemberN{Value: strconv.Itoa(counter)},
-				"ownerSwitchesSinceCheckpoint": &ddbtypes.AttributeValueMemberN{Value: "0"}, "checkpoint": s("SHARD_END"),
-				"checkpointSubSequenceNumber": &ddbtypes.AttributeValueMemberN{Value: "0"},
+	s := func(v string) ddbtypes.AttributeValue { return &ddbtypes.AttributeValueMemberS{Value: v} }
+	for name, c := range map[string]struct {
+		table, key string
+		within     time.Duration // and a stop without peers
+	}{
+		"in the lease table": {fleettest.App, "leaseKey", 16 * time.Second},
+		"in KCL's own table": {fleettest.App + "-CoordinatorState", "key", 76 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.New(t, 2)
+				reads := emulator.CountKey{Service: emulator.DynamoDB, Operation: "GetItem"}
+				w := f.Start("w")
+				time.Sleep(time.Minute)
+				f.Server.ResetCounts()
+				time.Sleep(time.Hour)
+				if n := f.Server.Counts().Of(reads).Requests; n < 54 || n > 67 {
+					t.Errorf("%d single reads in an hour, want one a minute", n)
+				}
+				if c.table != fleettest.App {
+					if _, err := f.DynamoDB.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+						TableName: &c.table, BillingMode: ddbtypes.BillingModePayPerRequest,
+						AttributeDefinitions: []ddbtypes.AttributeDefinition{{AttributeName: &c.key, AttributeType: ddbtypes.ScalarAttributeTypeS}},
+						KeySchema:            []ddbtypes.KeySchemaElement{{AttributeName: &c.key, KeyType: ddbtypes.KeyTypeHash}},
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &c.table, Item: map[string]ddbtypes.AttributeValue{
+					c.key: s("Migration3.0"), "entityType": s("CLIENT_VERSION_MIGRATION"), "cv": s("CLIENT_VERSION_3X"),
+				}}); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				err := w.Wait()
+				if err == nil || !strings.Contains(err.Error(), "3.x") || !strings.Contains(err.Error(), c.table) {
+					t.Errorf("Run returned %v, want an error about KCL 3.x mode in %s", err, c.table)
+				}
+				if took := time.Since(began); took > c.within {
+					t.Errorf("Run ended %v after the mode had changed, want %v", took, c.within)
+				}
+				for key, row := range f.Rows() {
+					if owner, owned := row["leaseOwner"]; owned {
+						t.Errorf("lease %s is left to %v", key, owner)
+					}
+				}
 			})
-		}
-		put(map[string]ddbtypes.AttributeValue{
-			"leaseKey": s("Migration3.0"), "entityType": s("CLIENT_VERSION_MIGRATION"), "cv": s("CLIENT_VERSION_3X"),
 		})
-		began := time.Now()
-		ended := make(chan error, 1)
-		go func() { ended <- w.Wait() }()
-		var err error
-		for counter, running := 7, true; running && counter < 1000; counter++ {
-			renew(counter)
-			select {
-			case err = <-ended:
-				running = false
-			case <-time.After(3 * time.Second):
-			}
-		}
-		if err == nil || !strings.Contains(err.Error(), "3.x") {
-			t.Errorf("Run returned %v, want an error about KCL 3.x mode", err)
-		}
-		// A minute until the check, then a stop without peers.
-		if took := time.Since(began); took > 70*time.Second {
-			t.Errorf("Run ended %v after the mode had changed, want 70s", took)
-		}
-	})
+	}
 }
 
 // requireBothProcesses fails unless the error names the worker id and both processes that have it.

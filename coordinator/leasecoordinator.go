@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// modeCheckInterval is how often the table's KCL mode is read again while Java workers are in sight, who change theirs
-	// within a minute or two. Without any there is no fleet that could have a mode; one that comes is in sight, by the first
-	// lease that it takes or is assigned, at the next look. Then it is read in each idleModeChecks'th interval only.
+	// modeCheckInterval is how often KCL's mode is read from the table that KCL 3.0 to 3.4 keep it in (the next look shows that of
+	// KCL 3.5): by all while Java workers are in sight, else by the leader, and by the others in each idleModeChecks'th
+	// interval only. A worker that has found out stops, and another one leads.
 	modeCheckInterval = time.Minute
 	idleModeChecks    = 10
 	// startBase and startMax bound the pauses between tries to start. A fleet that waits for its table tries every few
@@ -33,6 +33,7 @@ type LeaseCoordinator struct {
 	o       Options
 	renewer *leases.LeaseRenewer
 	taker   *leases.LeaseTaker
+	leader  LeaderDecider
 	audit   *shardsync.PeriodicShardSyncManager
 	cleanup *cleanup.LeaseCleanupManager
 	got     func(*leases.Held)
@@ -51,13 +52,13 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 		Pin:  func(l leases.Lease) int64 { return o.Syncer.Pin(l, c.rows) },
 		Busy: shards.lost,
 	})
-	leader := NewDeterministicLeader(cfg.WorkerID, c.taker.View)
+	c.leader = NewDeterministicLeader(cfg.WorkerID, c.taker.View)
 	c.audit = shardsync.NewPeriodicShardSyncManager(o.Syncer, shardsync.PeriodicOptions{
 		Interval: cfg.LeaseManagement.ShardSyncInterval, Confidence: cfg.LeaseManagement.ShardSyncConfidence,
-		IsLeader: leader.IsLeader, Rows: c.rows,
+		IsLeader: c.leader.IsLeader, Rows: c.rows,
 	})
 	c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
-		Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
+		Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: c.leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
 	})
 	shards.release, shards.forsake, shards.onFinish = c.renewer.Release, c.renewer.Forsake, c.taker.Wake
 	return c
@@ -184,7 +185,7 @@ func (c *LeaseCoordinator) sync(ctx context.Context) error {
 }
 
 func (c *LeaseCoordinator) checkMode(ctx context.Context) error {
-	return c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName)
+	return c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName, false)
 }
 
 // watchMode ends with an error when Java workers have moved the table to KCL 3.x mode. Anything else that the check meets is
@@ -195,11 +196,12 @@ func (c *LeaseCoordinator) watchMode(ctx context.Context) error {
 		if err := clock.Sleep(ctx, loop.Jitter(modeCheckInterval, 0.1)); err != nil {
 			return err
 		}
-		if passed++; passed < idleModeChecks && failed == 0 && !c.taker.View().JavaInSight() {
+		passed++
+		if passed < idleModeChecks && failed == 0 && !c.taker.View().JavaInSight() && !c.leader.IsLeader() {
 			continue
 		}
 		passed = 0
-		err := c.checkMode(ctx)
+		err := c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName, true)
 		if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
 			return err
 		}

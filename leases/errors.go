@@ -84,6 +84,11 @@ func (e *KCL3ModeError) Error() string {
 		e.Table, e.Version)
 }
 
+func isKCL3Mode(err error) bool {
+	_, is := errors.AsType[*KCL3ModeError](err)
+	return is
+}
+
 // kind is what an error of a call means for the caller.
 type kind int
 

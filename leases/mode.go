@@ -19,10 +19,12 @@ const (
 // takes for itself, as ours do.
 var kcl3Modes = map[string]bool{"CLIENT_VERSION_3X": true, "CLIENT_VERSION_3X_WITH_ROLLBACK": true}
 
-// CheckMode returns a *[KCL3ModeError] if the table's Java workers run in KCL 3.x mode; ask at start and each minute
-// while there are Java workers, since a fleet changes its mode while it runs. Any other error says that this could not be found out now.
-func (t *Table) CheckMode(ctx context.Context, application string) error {
-	is, version, where, err := t.kcl3Mode(ctx, application)
+// CheckMode returns a *[KCL3ModeError] if the table's Java workers run in KCL 3.x mode; a fleet may change that while it runs.
+// Any other error says that this could not be found out now.
+//
+// If listed is set, the lease table is left out: a listing of it fails with the same error, at no cost.
+func (t *Table) CheckMode(ctx context.Context, application string, listed bool) error {
+	is, version, where, err := t.kcl3Mode(ctx, application, listed)
 	if err != nil {
 		return err
 	}
@@ -32,19 +34,31 @@ func (t *Table) CheckMode(ctx context.Context, application string) error {
 	return nil
 }
 
+// kcl3ModeIn returns what the Migration3.0 row of a listing says if that is KCL 3.x mode, "" otherwise.
+func kcl3ModeIn(row item) string {
+	cv, ok := row[attrClientVersion].(*types.AttributeValueMemberS)
+	if !ok || keyOf(row) != keyClientVersion || !kcl3Modes[cv.Value] {
+		return ""
+	}
+	return cv.Value
+}
+
 // KCL3Mode reports whether the table's Java workers run in KCL 3.x mode, and the client version that their Migration3.0 row
 // says, "" if there is no such row. KCL 3.5 keeps it in the lease table, 3.0 to 3.4 in APPLICATION-CoordinatorState; if the
 // latter does not exist, or this worker may not read it, that counts as no.
 func (t *Table) KCL3Mode(ctx context.Context, application string) (is bool, version string, err error) {
-	is, version, _, err = t.kcl3Mode(ctx, application)
+	is, version, _, err = t.kcl3Mode(ctx, application, false)
 	return is, version, err
 }
 
-func (t *Table) kcl3Mode(ctx context.Context, application string) (is bool, version, table string, err error) {
+func (t *Table) kcl3Mode(ctx context.Context, application string, listed bool) (is bool, version, table string, err error) {
 	for _, place := range []struct{ table, key string }{
 		{t.cfg.TableName, attrKey},
 		{application + "-CoordinatorState", "key"},
 	} {
+		if listed && place.table == t.cfg.TableName {
+			continue
+		}
 		v, err := t.clientVersion(ctx, place.table, place.key)
 		if place.table != t.cfg.TableName && isDenied(err) {
 			err = nil // no right to read it: most policies of KCL 2.x fleets do not name this table

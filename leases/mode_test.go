@@ -48,7 +48,7 @@ func TestCheckMode_countsACoordinatorTableThatItMayNotReadAsNo(t *testing.T) {
 	s := newTableSetup(t, nil)
 	s.held(t)
 	s.server.Inject(emulator.Rule{Operation: "GetItem", Match: func(b []byte) bool { return bytes.Contains(b, []byte("-CoordinatorState")) }, Effect: emulator.Fail(400, "AccessDeniedException", "no")})
-	if err := s.table.CheckMode(t.Context(), "app"); err != nil {
+	if err := s.table.CheckMode(t.Context(), "app", false); err != nil {
 		t.Error(err)
 	}
 }
@@ -58,7 +58,7 @@ func TestCheckMode_saysThatItCouldNotFindOut(t *testing.T) {
 	s := newTableSetup(t, nil)
 	s.held(t)
 	s.server.Inject(emulator.Rule{Operation: "GetItem", Effect: emulator.Fail(400, "UnrecognizedClientException", "who?")})
-	err := s.table.CheckMode(t.Context(), "app")
+	err := s.table.CheckMode(t.Context(), "app", false)
 	if _, ok := errors.AsType[*KCL3ModeError](err); ok || err == nil || !strings.Contains(err.Error(), "read KCL's mode from table leases: ") {
 		t.Errorf("error %v", err)
 	}

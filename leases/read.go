@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -59,7 +60,8 @@ type Listing struct {
 // List reads the table, as LeaseManagement.ConsistentReads says, in as many segments at once as ScanSegments says or, if that
 // is 0, as the size of the table as last read asks for. Rows that are no leases are left out; one that cannot be read as
 // what it should be never fails the listing, and is reported once, through Hooks.LeaseSkipped.
-// Rows that others write meanwhile are seen before or after. (KCL: listLeases, listLeasesParallely)
+// Rows that others write meanwhile are seen before or after. The error is a *[KCL3ModeError] if a row says that the table's
+// workers do not take leases by themselves any more. (KCL: listLeases, listLeasesParallely)
 func (t *Table) List(ctx context.Context) (Listing, error) {
 	of := int(t.segments.Load())
 	if t.cfg.ScanSegments > 0 {
@@ -110,6 +112,9 @@ func (t *Table) list(ctx context.Context, numbers []int, of int) (sum Listing, n
 		sum.Leases = append(sum.Leases, p.Leases...)
 		sum.Rows += p.Rows
 		sum.Foreign += p.Foreign
+		if p.mode != "" {
+			return Listing{}, nil, 0, &KCL3ModeError{Table: t.cfg.TableName, Version: p.mode}
+		}
 		sum.Broken += p.Broken
 		sum.Pages += p.Pages
 		sum.ReadUnits += p.ReadUnits
@@ -134,6 +139,7 @@ type segment struct {
 	bytes float64
 	known map[string]string // strings of the last listing; shared, not written
 	names map[string]string // strings of this segment
+	mode  string            // of KCL 3.x, if a row says that the table is in it
 }
 
 // intern returns one copy of equal strings, the last listing's if it had it.
@@ -209,6 +215,7 @@ func (s *segment) add(d decoder, row item) {
 	}
 	if entity != entityLease {
 		s.Foreign++
+		s.mode = cmp.Or(kcl3ModeIn(row), s.mode)
 		if !known {
 			s.table.warn(keyOf(row), fmt.Errorf("row %q: entityType is %s, which this version does not know", keyOf(row), entity))
 		}

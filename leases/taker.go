@@ -158,7 +158,7 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 				if wait > 0 { // else it was the first half of a look
 					t.firstRoundDone()
 				}
-			case t.isFatal(err), isNotFound(err): // a table that was deleted took every place with it
+			case t.isFatal(err), isNotFound(err), isKCL3Mode(err): // a table that was deleted took every place with it
 				return err
 			default:
 				wait = pause.Next()

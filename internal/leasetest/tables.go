@@ -250,7 +250,7 @@ func (s *suite) modes(t *testing.T) {
 			t.Fatal(err)
 		}
 		drop(t, b.raw, cfg.TableName)
-		if err := table.CheckMode(b.Context(), cfg.TableName); err != nil {
+		if err := table.CheckMode(b.Context(), cfg.TableName, false); err != nil {
 			t.Errorf("without the row: %v", err)
 		}
 		place, key := cfg.TableName, "leaseKey"
@@ -263,7 +263,7 @@ func (s *suite) modes(t *testing.T) {
 			"CLIENT_VERSION_3X": true, "CLIENT_VERSION_3X_WITH_ROLLBACK": true,
 		} {
 			put(b, place, key, version)
-			err := table.CheckMode(b.Context(), cfg.TableName)
+			err := table.CheckMode(b.Context(), cfg.TableName, false)
 			mode, found := errors.AsType[*leases.KCL3ModeError](err)
 			if found != is || !is && err != nil || is && (mode.Version != version || mode.Table != place) {
 				t.Errorf("%s in %s: error %v; want one %t", version, place, err, is)
