@@ -124,6 +124,9 @@ type LookEvent struct {
 	Workers int // live workers seen, this one included
 	Held    int // leases this worker holds
 	Target  int // leases this worker should hold
-	Elapsed time.Duration
-	Err     error
+	// Unassigned are leases that nobody reads and that no live worker may take, since all hold MaxLeasesForWorker. More workers,
+	// or a larger limit, are needed.
+	Unassigned int
+	Elapsed    time.Duration
+	Err        error
 }

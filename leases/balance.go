@@ -19,6 +19,8 @@ type Moves struct {
 	Held    int // leases that this worker holds, finished ones left out
 	Target  int // how many it should hold
 	Workers int // live workers in view, this one included
+	// Unassigned are leases that nobody reads and that nobody will take, since every live worker is at its limit.
+	Unassigned int
 	// Again is when to look again if that is sooner than usual, from the view's moment on; 0 if it is not.
 	Again time.Duration
 }
@@ -119,11 +121,30 @@ func (p *planner) assign(by AssignmentStrategy) {
 			p.moves.Target++
 		}
 	}
+	p.moves.Unassigned = p.unassigned()
 	p.moves.Held = p.count[p.me]
 	p.moves.Workers = len(p.fleet.Workers)
 	if limit := p.cfg.MaxLeasesForWorker; limit > 0 {
 		p.moves.Target = min(p.moves.Target, limit)
 	}
+}
+
+// unassigned counts the leases that nobody reads and that are more than all limits together allow.
+func (p *planner) unassigned() (n int) {
+	assigned := make([]int, len(p.fleet.Workers))
+	for i, l := range p.fleet.Leases {
+		if w := p.target[i]; w >= 0 {
+			assigned[w]++
+		} else if l.Unread {
+			n++
+		}
+	}
+	for w, info := range p.fleet.Workers {
+		if info.Max == 0 || assigned[w] < info.Max {
+			return 0 // it may have more, or is a Java worker, which takes what it wants
+		}
+	}
+	return n
 }
 
 // takeable reports whether a lease can be taken now without asking anybody.

@@ -42,6 +42,8 @@ type LeaseTaker struct {
 
 	reader    Reader           // what to read next; of Run's goroutine
 	planned   Moves            // of the last look that was planned upon; likewise
+	full      time.Time        // since when leases stay because everybody is at its limit; zero if none do; likewise
+	warned    bool             // that was said; likewise
 	claims    map[string]claim // takes without an answer; of Run's goroutine
 	followers sync.WaitGroup   // of what was asked for, while Run runs
 
@@ -296,8 +298,10 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 	t.reader, moves, next = t.reader.Plan(t.opts.Worker, t.wanted(view), t.cfg, t.opts.Strategy)
 	if moves.Workers > 0 { // it was looked at for a plan
 		t.planned = moves
+		t.lacking(ctx, at)
 	}
 	event.Leases, event.Workers, event.Held, event.Target = view.Len(), t.planned.Workers, t.planned.Held, t.planned.Target
+	event.Unassigned = t.planned.Unassigned
 	moves.Take = append(t.strays(view), t.unasked(moves.Take)...)
 	moves.Ask = t.unasked(moves.Ask)
 	if moves.Workers > 0 {
@@ -330,6 +334,21 @@ func (t *LeaseTaker) wanted(view View) View {
 		}
 	}
 	return view
+}
+
+// lacking warns, once each time that it begins, that leases stay unread because everybody is at its limit. It waits for a
+// FailoverTime: others may be about to start.
+func (t *LeaseTaker) lacking(ctx context.Context, at time.Time) {
+	switch n := t.planned.Unassigned; {
+	case n == 0:
+		t.full, t.warned = time.Time{}, false
+	case t.full.IsZero():
+		t.full = at
+	case !t.warned && at.Sub(t.full) >= t.cfg.FailoverTime:
+		t.warned = true
+		t.log.WarnContext(ctx, "leases stay unread because every worker in sight is at its limit",
+			"leases", n, "workers", t.planned.Workers, "limit", t.cfg.MaxLeasesForWorker)
+	}
 }
 
 // Glance looks at the table without acting on what it shows, after Run has returned: see [LeaseTaker.View]. A look that fails

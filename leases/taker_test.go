@@ -1,10 +1,14 @@
 package leases
 
 import (
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 )
 
@@ -189,6 +193,49 @@ func TestTaker_looksWhenWoken(t *testing.T) {
 		b.within(second, "taken", func() bool { return len(w.renewer.Held()) == 2 })
 		if took := b.since() - at; took > 200*time.Millisecond {
 			t.Errorf("took it %v after Wake", took)
+		}
+	})
+}
+
+// A lease that no worker may take makes no noise of its own: nobody fails at anything.
+func TestTaker_saysThatLeasesStayUnreadBecauseEverybodyIsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(b *bubble) {
+		b.cfg.MaxLeasesForWorker = 2
+		var mu sync.Mutex
+		var looked config.LookEvent
+		var log strings.Builder
+		w := b.worker("a", "a")
+		w.taker.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		w.taker.hooks = &config.Hooks{WorkerLooked: func(e config.LookEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			looked = e
+		}}
+		last := func() config.LookEvent {
+			mu.Lock()
+			defer mu.Unlock()
+			return looked
+		}
+		w.start()
+		const warning = "leases stay unread because every worker in sight is at its limit"
+		b.pass(b.cfg.FailoverTime / 2)
+		if e := last(); e.Held != 2 || e.Unassigned != 3 {
+			t.Errorf("holds %d, and %d stay; want 2 and 3", e.Held, e.Unassigned)
+		}
+		if strings.Contains(log.String(), warning) {
+			t.Error("it warns before others had the time to start")
+		}
+		b.pass(10 * time.Minute)
+		if n := strings.Count(log.String(), warning); n != 1 || !strings.Contains(log.String(), "leases=3 workers=1 limit=2") {
+			t.Errorf("%d warnings in ten minutes, want one with its figures:\n%s", n, log.String())
+		}
+		b.worker("c", "c").start()
+		b.worker("d", "d").start()
+		b.within(b.cfg.FailoverTime, "all are read", func() bool { return b.owners()[""] == 0 })
+		b.pass(b.cfg.FailoverTime)
+		if e := last(); e.Unassigned != 0 {
+			t.Errorf("%d stay when all are held", e.Unassigned)
 		}
 	})
 }
