@@ -233,6 +233,7 @@ func (p *planner) share() {
 	stale = stale[:clamp(len(stale), room)]
 	p.take(stale)
 	room -= len(stale)
+	p.watchers()
 
 	free = free[:clamp(len(free), room)]
 	most, more := p.freeAllowance()

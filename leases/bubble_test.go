@@ -89,8 +89,10 @@ type testWorker struct {
 	renewer *LeaseRenewer
 	taker   *LeaseTaker
 	stop    func() // ends both, as a crash does: nothing is released
-	failed  chan error
-	stays   bool // does not hand over what it is asked for, as long as its processor does not return
+	// stopTaking ends the taker alone, as a stop begins.
+	stopTaking func()
+	failed     chan error
+	stays      bool // does not hand over what it is asked for, as long as its processor does not return
 
 	mu     sync.Mutex
 	events []string // "taken shard", "lost shard", "released shard"
@@ -157,9 +159,12 @@ func (w *testWorker) run(taking bool) {
 			}
 		}
 	})
-	w.stop = sync.OnceFunc(func() {
+	w.stopTaking = func() {
 		stopTaking()
 		<-taken
+	}
+	w.stop = sync.OnceFunc(func() {
+		w.stopTaking()
 		cancel()
 		group.Wait()
 	})

@@ -38,6 +38,7 @@ type simWorker struct {
 	view  View
 	next  time.Duration
 	alive bool
+	java  *javaTaker // nil for a Go worker
 }
 
 func newFleetSim(seed uint64, leases int) *fleetSim {
@@ -84,14 +85,18 @@ func (s *fleetSim) living() (l []*simWorker) {
 }
 
 func (s *fleetSim) listing() []Lease {
-	alive := map[string]bool{}
+	alive := map[string]*simWorker{}
 	for _, w := range s.living() {
-		alive[w.id] = true
+		alive[w.id] = w
 	}
 	out := make([]Lease, 0, len(s.rows))
 	for _, r := range s.rows {
-		if alive[r.lease.Owner] && s.now-r.renewed >= 3300*time.Millisecond {
-			r.lease = renewed([]Lease{r.lease}, 1)[0]
+		if w := alive[r.lease.Owner]; w != nil && s.now-r.renewed >= 3300*time.Millisecond {
+			if w.java != nil {
+				r.lease.Counter++ // a tenure that an earlier owner left falls silent
+			} else {
+				r.lease = renewed([]Lease{r.lease}, 1)[0]
+			}
 			r.renewed = s.now
 		}
 		out = append(out, r.lease)
@@ -106,6 +111,10 @@ func (s *fleetSim) plan(w *simWorker) Moves {
 }
 
 func (s *fleetSim) look(w *simWorker) {
+	if w.java != nil {
+		s.lookAsJava(w)
+		return
+	}
 	w.view = w.view.Look(s.listing(), t0.Add(s.now))
 	m := s.plan(w)
 	s.apply(w, m)
@@ -135,9 +144,14 @@ func (s *fleetSim) take(w *simWorker, seen Lease) {
 	}
 	s.moves++
 	s.lastMove = s.now
+	r.renewed = s.now
+	if w.java != nil {
+		r.lease.Owner, r.lease.Counter = w.id, seen.Counter+1
+		return
+	}
 	l := goLease(seen.Key, w.id, seen.Counter+1)
 	l.Tenure.Max = w.max
-	r.lease, r.renewed = l, s.now
+	r.lease = l
 	w.view = w.view.Row(l, t0.Add(s.now))
 }
 

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,6 +39,10 @@ type Reader struct {
 	// leaving is when a worker that is stopping was first seen since the last whole look; zero if none was.
 	leaving time.Time
 	seen    []*Sighting // what the last look at a part showed
+	// shown are the workers of whom the segments watched have shown a row since the last whole look. vanished says that they show
+	// none any more of one of those: it has died, or left, and others took its rows before they were seen to stand still.
+	shown    map[string]bool
+	vanished bool
 }
 
 const (
@@ -59,12 +64,16 @@ func (r Reader) Everything() Reader {
 func (r Reader) Look(v View, scope Scope, rows []Lease, units float64, at time.Time, cfg config.LeaseManagementConfig) (Reader, View) {
 	if scope.Whole() {
 		r.units, r.whole, r.leaving, r.seen = max(units, 0.5), at, time.Time{}, nil
+		r.shown, r.vanished = nil, false
 		v = v.Look(rows, at)
 		v = v.asSparse(r.overBudget(v, cfg))
 	} else {
 		v, r.seen = v.asSparse(true).part(rows, at)
 		if r.lobby {
 			v = v.lookAround()
+		} else {
+			v.watched = keysOf(rows)
+			r = r.sampled(v)
 		}
 	}
 	r.start = r.start && !v.settled
@@ -77,11 +86,22 @@ func (v View) asSparse(sparse bool) View {
 		return v
 	}
 	v.sparse = sparse
+	if !sparse {
+		v.watched = nil
+	}
 	v.expiry = make([]time.Duration, len(v.rows))
 	for i, s := range v.rows {
 		v.expiry[i] = v.expiryOf(s)
 	}
 	return v
+}
+
+func keysOf(rows []Lease) map[string]bool {
+	keys := make(map[string]bool, len(rows))
+	for i := range rows {
+		keys[rows[i].Key] = true
+	}
+	return keys
 }
 
 // part is the view after a listing of a part of the table, and what it showed. What it lacks is not forgotten.
@@ -139,6 +159,10 @@ func (r Reader) Plan(me string, v View, cfg config.LeaseManagementConfig, by Ass
 	switch {
 	case r.lobby:
 		return r.inLobby(me, v, cfg, by)
+	case !r.scope.Whole() && r.misses(v) && len(r.scope.Segments) < min(2*v.share(), r.scope.Of):
+		last := r.scope.Segments[len(r.scope.Segments)-1]
+		r.scope.Segments = append(slices.Clone(r.scope.Segments), (last+1)%r.scope.Of)
+		return r, Moves{}, p.fast / 5
 	case !r.scope.Whole():
 		at := r.due(v, cfg)
 		if at.After(v.now) {
@@ -217,6 +241,24 @@ func (r Reader) watched(me string, v View, cfg config.LeaseManagementConfig) Sco
 	return s
 }
 
+// sampled notes whose rows the last look at the segments watched has shown.
+func (r Reader) sampled(v View) Reader {
+	now, before := map[string]bool{v.me: true}, r.shown
+	for _, row := range r.seen {
+		now[row.Lease.ActualOwner()], now[row.Lease.Owner] = true, true
+	}
+	r.vanished = slices.ContainsFunc(v.live, func(w string) bool { return before[w] && !now[w] })
+	maps.Copy(now, before)
+	r.shown = now
+	return r
+}
+
+// misses reports whether the sample has shown no row of some live worker. Its death would go unnoticed here, and this worker
+// would stay below its share: of a hundred samples of five rows of each worker on average, every second lacks a worker.
+func (r Reader) misses(v View) bool {
+	return slices.ContainsFunc(v.live, func(w string) bool { return !r.shown[w] })
+}
+
 // ring is the live Go workers, as of the last whole look, in an order of their own.
 func (v View) ring() []string {
 	ours := map[string]bool{v.me: true}
@@ -251,20 +293,33 @@ func (v View) share() int {
 	return max(least, int(math.Ceil(float64(sampleRows*n*n)/float64(max(1, len(v.rows))))))
 }
 
+// watchedPart is how much of the table one worker watches.
+func (v View) watchedPart() float64 { return float64(v.share()) / float64(max(1, len(v.live))) }
+
 // watchEvery is the time between two looks at what is watched: a quarter of the failover time, or longer if that would
-// cost more than nine tenths of a whole look in twice the failover time.
+// cost more than eight tenths of a whole look in twice the failover time.
 func (r Reader) watchEvery(v View, cfg config.LeaseManagementConfig) time.Duration {
-	part := float64(v.share()) / float64(max(1, len(v.live)))
-	return max(cfg.FailoverTime/4, min(cfg.LeaseTakerInterval, time.Duration(part*2/0.9*float64(cfg.FailoverTime))))
+	longest := time.Duration(v.watchedPart() * 2 / 0.8 * float64(cfg.FailoverTime))
+	return max(cfg.FailoverTime/4, min(cfg.LeaseTakerInterval, longest))
 }
 
-// calmEvery is the time between two whole looks while nothing seems to happen.
-const calmEvery = 6 // failover times
+// calmEvery is the time between two whole looks while nothing seems to happen: six failover times, or longer, up to sixty, if
+// together with what is watched they would cost more than nine tenths of what a KCL 2.x worker reads: the whole table in twice the
+// failover time.
+func (r Reader) calmEvery(v View, cfg config.LeaseManagementConfig) time.Duration {
+	d := cfg.FailoverTime.Seconds()
+	left := 0.9/(2*d) - v.watchedPart()/r.watchEvery(v, cfg).Seconds() // of a whole look, a second
+	every := 60 * d
+	if left > 1/every {
+		every = max(6*d, 1/left)
+	}
+	return time.Duration(every * float64(time.Second))
+}
 
 // due is when, by what was just read of the segments watched, the whole table is to be looked at.
 func (r *Reader) due(v View, cfg config.LeaseManagementConfig) time.Time {
 	d := cfg.FailoverTime
-	at := r.whole.Add(calmEvery * d)
+	at := r.whole.Add(r.calmEvery(v, cfg))
 	if len(v.leaving) > 0 { // when it is gone, shares are others
 		at = r.whole.Add(3 * d / 2)
 	}
@@ -272,6 +327,9 @@ func (r *Reader) due(v View, cfg config.LeaseManagementConfig) time.Time {
 		if t.Before(at) {
 			at = t
 		}
+	}
+	if r.vanished {
+		sooner(r.whole.Add(d / 5))
 	}
 	for _, row := range r.seen {
 		l := &row.Lease
@@ -316,8 +374,10 @@ func (r Reader) unrest(me string, v View, cfg config.LeaseManagementConfig) (wai
 		}
 	}
 	switch {
-	case unconfirmed: // a second look starts the time of the rows that the first one showed
-		wait = suspicion(v.failover) + suspicion(v.failover)/50
+	// A second look starts the time of the rows that the first one showed. If it came too soon, also because looks are spread
+	// over up to a tenth, it would show a dead owner of whom nothing is known to stand still: one that seems to live.
+	case unconfirmed:
+		wait = (suspicion(v.failover) + suspicion(v.failover)/50) * 10 / 9
 	case expires.After(v.now):
 		wait = max(wait, expires.Sub(v.now)+cfg.FailoverTime/10)
 	}

@@ -105,6 +105,31 @@ func TestReader_watchesSegmentsOfALargeTable(t *testing.T) {
 	}
 }
 
+// A worker of which the sample shows nothing could die unnoticed.
+func TestReader_watchesMoreIfItsSampleLacksAWorker(t *testing.T) {
+	t.Parallel()
+	r, v, at := settledReader(t)
+	before := len(r.Scope().Segments)
+	lacking := func(i int) []Lease { // of worker-050 only rows outside the segments watched first
+		ls := readerFleet(10_000, 100, i)
+		for k := range ls {
+			if ls[k].Owner == "worker-050" && slices.Contains(r.Scope().Segments[:before], int(hashOf("place of "+ls[k].Key)%100)) {
+				ls[k] = renewed([]Lease{goLease(ls[k].Key, "worker-051", 1)}, int64(i))[0]
+			}
+		}
+		return ls
+	}
+	for i := 100; i < 110; i++ {
+		var wait time.Duration
+		r, v, _, wait = readAt(r, v, lacking(i), at)
+		at += max(wait, time.Millisecond)
+	}
+	shows := slices.ContainsFunc(r.seen, func(s *Sighting) bool { return s.Lease.Owner == "worker-050" })
+	if n := len(r.Scope().Segments); n <= before || n > 2*before || !shows {
+		t.Errorf("watches %d segments after %d; they show worker-050: %v; want more, until they do", n, before, shows)
+	}
+}
+
 func TestReader_looksAtEverythingWhenItsSampleIsNotCalm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -115,6 +115,9 @@ type View struct {
 	live    []string  // of the last whole look, sorted
 	settled bool      // starters have stopped appearing, once
 
+	// watched are the keys of the rows in the segments that this worker watches, nil if it watches none.
+	watched map[string]bool
+
 	leaving map[string]time.Time // when a look first showed that a worker is stopping
 }
 

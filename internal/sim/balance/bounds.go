@@ -59,6 +59,19 @@ func steadyAtMost(units float64) bound {
 	return worst("read units a minute", units, func(r result) float64 { return r.steady })
 }
 
+// noGap says for how long shards stand still at most where owners hand over.
+func noGap() bound {
+	return bound{"seconds that a shard stands still when handed over, 99 of 100", 0.2, func(rs []result) float64 { p99, _ := gapsOf(rs, planned); return p99 }}
+}
+
+// takenWithin says how long after its owner's crash a lease is taken, in failover times of 10 s.
+func takenWithin(p99, longest float64) []bound {
+	return []bound{
+		{"failover times from a crash to the take, 99 of 100", p99, func(rs []result) float64 { p, _ := gapsOf(rs, afterCrashes); return p / 10 }},
+		{"failover times from a crash to the take, longest", longest, func(rs []result) float64 { _, l := gapsOf(rs, afterCrashes); return l / 10 }},
+	}
+}
+
 // standsStill says that nothing moves any more once the fleet is balanced.
 func standsStill() bound {
 	return worst("moves after balance", 0, func(r result) float64 { return float64(r.later) })
@@ -102,19 +115,31 @@ func scenarios() []scenario {
 		},
 		{
 			name: "crash 1 of 10 (1,000)", leases: 1000, fleets: both, before: 10, seeds: 5, horizon: 5 * time.Minute, event: crash(1),
-			bounds: with(small, balancedWithin(30*time.Second)),
+			bounds: with(with(small, takenWithin(1.5, 1.6)...), balancedWithin(30*time.Second)),
 		},
 		{
 			name: "crash 10 of 100 (10,000)", leases: 10000, fleets: both, before: 100, seeds: 1, horizon: 5 * time.Minute, event: crash(10),
-			bounds: with(large, balancedWithin(30*time.Second), movesAtMost(1.10)),
+			bounds: with(with(large, takenWithin(1.5, 1.6)...), balancedWithin(30*time.Second), movesAtMost(1.10)),
+		},
+		{
+			name: "crash 1 of 100 (10,000)", leases: 10000, fleets: []fleet{ours}, before: 100, slow: true, seeds: 1, horizon: 5 * time.Minute, event: crash(1),
+			bounds: with(with(large, takenWithin(1.5, 1.6)...), balancedWithin(30*time.Second)),
 		},
 		{
 			name: "rolling restart, 4 each 20 s (100)", leases: 100, fleets: both, before: 4, seeds: 5, horizon: 5 * time.Minute, event: rolling(4, 20*time.Second),
-			bounds: with(small, balancedWithin(30*time.Second), movesAtMost(1.06)),
+			bounds: with(small, balancedWithin(30*time.Second), movesAtMost(1.06), noGap()),
 		},
 		{
 			name: "rolling restart, 10 each 20 s (1,000)", leases: 1000, fleets: []fleet{ours}, before: 10, seeds: 2, horizon: 8 * time.Minute, event: rolling(10, 20*time.Second),
-			bounds: with(small, balancedWithin(30*time.Second), movesAtMost(1.06)),
+			bounds: with(small, balancedWithin(30*time.Second), movesAtMost(1.06), noGap()),
+		},
+		{
+			name: "rolling restart, 4 each 5 s (100)", leases: 100, fleets: both, before: 4, seeds: 5, horizon: 5 * time.Minute, event: rolling(4, 5*time.Second),
+			bounds: with(small, balancedWithin(30*time.Second), noGap()),
+		},
+		{
+			name: "rolling restart, 10 each 5 s (1,000)", leases: 1000, fleets: []fleet{ours}, before: 10, seeds: 2, horizon: 8 * time.Minute, event: rolling(10, 5*time.Second),
+			bounds: with(small, balancedWithin(30*time.Second), noGap()),
 		},
 		{
 			name: "steady 1,000/10", leases: 1000, fleets: both, before: 10, seeds: 2, steady: 5 * time.Minute,

@@ -33,6 +33,7 @@ func main() {
 	who := flag.String("fleet", "", "play only this fleet: shardlease, KCL 2.x or both")
 	flag.Parse()
 	debug.SetGCPercent(600)
+	debug.SetMemoryLimit(4 << 30) // beyond that memory is dearer than time
 
 	began := time.Now()
 	results := play(scenarios(), *only, *who, *seed, *more)
@@ -98,7 +99,7 @@ func play(all []scenario, only, who string, seed uint64, more int) []*played {
 // report prints the table and judges it.
 func report(to *os.File, all []*played) (passed, judged int) {
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(t, "scenario\tfleet\truns\tall owned s\tworst\tbalanced s\tworst\tafter the last start\tmoves/least\tworst\tfailed %\tunits, 1st minute\tsteady\t")
+	_, _ = fmt.Fprintln(t, "scenario\tfleet\truns\tall owned s\tworst\tbalanced s\tworst\tafter the last start\tmoves/least\tworst\tfailed %\tunits, 1st minute\tsteady\tcrash gap s p99\tmax\tgap s p99\tmax\t")
 	var verdicts []string
 	for _, p := range all {
 		rs := p.results
@@ -108,8 +109,10 @@ func report(to *os.File, all []*played) (passed, judged int) {
 		over, overWorst := figures(rs, result.over)
 		units, _ := figures(rs, func(r result) float64 { return r.minute })
 		steady, _ := figures(rs, func(r result) float64 { return r.steady })
-		_, _ = fmt.Fprintf(t, "%s\t%v\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%.2f\t%.0f\t%.0f\t\n", p.scenario.name, p.fleet, len(rs),
-			owned, ownedWorst, balanced, balancedWorst, after, over, overWorst, failedPercent(rs), units, steady)
+		crash99, crashMax := gapsOf(rs, afterCrashes)
+		gap99, gapMax := gapsOf(rs, planned)
+		_, _ = fmt.Fprintf(t, "%s\t%v\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%.2f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", p.scenario.name, p.fleet, len(rs),
+			owned, ownedWorst, balanced, balancedWorst, after, over, overWorst, failedPercent(rs), units, steady, crash99, crashMax, gap99, gapMax)
 		if p.fleet == kcl {
 			continue
 		}

@@ -48,6 +48,8 @@ type result struct {
 	minute   float64 // read units in the first minute
 	steady   float64 // read units in a minute, if nothing happens
 	later    int     // moves after balance
+	// For how long shards stood still: by hand-offs and releases, and after crashes.
+	gaps, crashGaps []time.Duration
 }
 
 // over is moves over the least possible.
@@ -120,6 +122,7 @@ func (s scenario) run(f fleet, seed uint64) result {
 		r.balanced = -1
 	}
 	r.moves, r.writes, r.failed, r.later = w.m.moves, w.m.writes, w.m.failed, w.m.moves-max(0, atBalance)
+	r.gaps, r.crashGaps = w.m.gaps, w.m.crashGaps
 	if len(w.m.minutes) > 0 {
 		r.minute = w.m.minutes[0]
 	}
@@ -211,6 +214,22 @@ func all(w *world) int { return len(w.rows) }
 func share(n int) func(w *world) int {
 	return func(w *world) int { return n * (len(w.rows) / len(w.workers)) }
 }
+
+// gapsOf are the gaps of all runs at two points, in seconds: 99 of 100 are at most the one, all at most the other.
+func gapsOf(rs []result, of func(result) []time.Duration) (p99, longest float64) {
+	var all []time.Duration
+	for _, r := range rs {
+		all = append(all, of(r)...)
+	}
+	if len(all) == 0 {
+		return 0, 0
+	}
+	slices.Sort(all)
+	return all[(len(all)*99+99)/100-1].Seconds(), all[len(all)-1].Seconds()
+}
+
+func planned(r result) []time.Duration      { return r.gaps }
+func afterCrashes(r result) []time.Duration { return r.crashGaps }
 
 // median and worst of a figure.
 func figures(rs []result, of func(result) float64) (median, worst float64) {

@@ -35,6 +35,8 @@ type row struct {
 	place uint64
 	now   version
 	past  [3]version
+	// still is since when nobody acts on the shard, as far as the row shows it: since it was handed over or given up.
+	still time.Duration
 }
 
 // actualOwner is the worker that may act on the shard.
@@ -88,6 +90,23 @@ func (w *world) write(k int, v version) {
 	}
 	if before != after && after != none {
 		w.m.moves++
+	}
+	w.note(r, v, before)
+}
+
+// note measures for how long nobody acted on a shard, once somebody does again: its new owner, whose write this is.
+func (w *world) note(r *row, v version, before int16) {
+	crashed := before != none && v.renewer != before && w.workers[before].crashed
+	switch {
+	case v.renewer == none: // handed over or given up
+		if r.past[0].renewer != none {
+			r.still = w.now
+		}
+	case crashed:
+		w.m.crashGaps = append(w.m.crashGaps, w.now-w.workers[before].ended)
+	case r.past[0].exists && r.past[0].renewer == none && r.still > 0:
+		w.m.gaps = append(w.m.gaps, w.now-r.still)
+		r.still = 0
 	}
 }
 

@@ -21,6 +21,7 @@ type worker struct {
 	ended   time.Duration // of a crash, or when the last lease was given up; 0 while it lives
 	phase   time.Duration // when renewals begin
 	leaving bool
+	crashed bool
 
 	rows map[int]struct{} // that it is the actual owner of
 	owns int
@@ -64,7 +65,7 @@ func (x *worker) start(at time.Duration) {
 	})
 }
 
-func (x *worker) crash() { x.ended = x.w.now }
+func (x *worker) crash() { x.ended, x.crashed = x.w.now, true }
 
 // renewals is how many renewals fall in (from, to].
 func (x *worker) renewals(from, to time.Duration) int64 {
@@ -153,6 +154,9 @@ func (x *worker) lookAround() {
 		var moves leases.Moves
 		var wait time.Duration
 		x.reader, moves, wait = x.reader.Plan(x.id, x.view, w.cfg, leases.LeaseCount{})
+		if wait == w.cfg.LeaseTakerInterval { // LeaseTaker.spread
+			wait += wait / 10
+		}
 		wait = max(0, wait-time.Duration(w.random.Float64()*0.1*float64(wait)))
 		x.execute(moves, wait)
 		x.arm()

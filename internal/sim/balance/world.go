@@ -37,6 +37,9 @@ type measures struct {
 	moves          int // changes of the actual owner
 	units          float64
 	minutes        []float64 // read units by minute
+	// For how long nobody acted on a shard: gaps that were planned, from when its owner gave it up or handed it over; and those
+	// after a crash, from when its owner died. Each until the first write of the next owner.
+	gaps, crashGaps []time.Duration
 }
 
 type event struct {
