@@ -114,6 +114,14 @@ renewal: ## 1,000 leases for ten virtual hours on a table of which 5 % fails, wi
 model: ## explore the models of the protocol, and those without one of its guards (formal/README.md)
 	go run ./formal
 
+.PHONY: mutants
+mutants: ## break the guards of the library one at a time: each must be noticed by a test (ONLY=n for one)
+	go run ./internal/sim/mutants $(if $(ONLY),-only $(ONLY))
+
+.PHONY: mutants-some
+mutants-some: ## five of them, as CI does each time
+	go run ./internal/sim/mutants -some
+
 .PHONY: flights-20k
 flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one consumer killed
 	integration/flights.sh 20k
@@ -127,4 +135,4 @@ ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci flights-200k reshard storm ## CI and all that takes longer
+full: ci flights-200k reshard storm failover zombie rolling renewal requests balance sim-long sim-race mutants ## CI and all that takes longer
