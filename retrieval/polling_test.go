@@ -347,8 +347,8 @@ func TestPolling_waitsForTheChildrenOfAClosedShard(t *testing.T) {
 			KinesisAPI: w.api,
 			getRecords: func(out *kinesis.GetRecordsOutput) { out.ChildShards = nil },
 			listShards: func(_ *kinesis.ListShardsInput, out *kinesis.ListShardsOutput) {
-				if listings++; listings < 5 {
-					out.Shards = out.Shards[:1]
+				if listings++; listings < 5 { // first none of the children, then one
+					out.Shards = out.Shards[:1+listings/3]
 				}
 			},
 		}

@@ -101,13 +101,13 @@ func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind 
 			r.trouble.failures++
 			r.trouble.pause.Base, r.trouble.pause.Max = 100*time.Millisecond, 5*time.Second
 			return false, r.retry(ctx, "get records", errors.New("the reply has no next iterator, but the shard is open; going on from the last record"))
-		case len(at.children) > 0:
+		case at.inherited:
 			r.final.end = &processor.End{Children: at.children}
 			return true, nil
 		default:
 			// Closing a shard and opening its children are one act, which a listing may show half done. To go on without
-			// children would leave their records unread.
-			err = errors.New("the shard is closed and no child is listed yet")
+			// a child would leave its records unread until an audit finds the hole.
+			err = errors.New("the shard is closed and not all of its children are listed yet")
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
@@ -186,6 +186,7 @@ func (r *reader) otherHistory(ctx context.Context, in *kinesis.GetShardIteratorI
 type listing struct {
 	listed, open bool
 	children     []processor.ChildShard
+	inherited    bool // the children hold all of its hash keys
 	followed     bool // if it is not listed: others are listed that follow it
 }
 
@@ -201,18 +202,24 @@ func (r *reader) look(ctx context.Context) (listing, error) {
 	if err != nil {
 		return listing{}, err
 	}
-	var at listing
+	var (
+		at   listing
+		keys hashkey.Range
+		had  []hashkey.Range // by the children
+	)
 	for _, s := range shards {
 		if s.ID == r.start.ShardID {
-			at.listed, at.open = true, s.Open()
+			at.listed, at.open, keys = true, s.Open(), s.HashKeyRange
 		}
 		if parents := s.ParentIDs(); slices.Contains(parents, r.start.ShardID) {
+			had = append(had, s.HashKeyRange)
 			at.children = append(at.children, processor.ChildShard{
 				ID: s.ID, ParentIDs: parents,
 				StartingHashKey: s.HashKeyRange.Start.String(), EndingHashKey: s.HashKeyRange.End.String(),
 			})
 		}
 	}
+	at.inherited = hold(had, keys)
 	at.followed = len(at.children) > 0 || followed(shards, r.start, r.place)
 	return at, nil
 }
@@ -236,16 +243,21 @@ func followed(shards []shardsync.Shard, start Start, at place) bool {
 		}
 		heirs = append(heirs, s.HashKeyRange)
 	}
-	slices.SortFunc(heirs, hashkey.Range.Compare)
-	next, done := start.HashKeyRange.Start, false
-	for _, r := range heirs {
+	return hold(heirs, start.HashKeyRange)
+}
+
+// hold reports whether ranges together hold all keys of another. It sorts them.
+func hold(ranges []hashkey.Range, all hashkey.Range) (done bool) {
+	slices.SortFunc(ranges, hashkey.Range.Compare)
+	next := all.Start
+	for _, r := range ranges {
 		if done || next.Compare(r.Start) < 0 {
 			break
 		}
 		if r.End.Compare(next) < 0 {
 			continue
 		}
-		if done = r.End.Compare(start.HashKeyRange.End) >= 0; !done {
+		if done = r.End.Compare(all.End) >= 0; !done {
 			next, _ = r.End.Next()
 		}
 	}
