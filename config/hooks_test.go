@@ -91,6 +91,10 @@ func TestSlogHooks_levels(t *testing.T) {
 		"failure that stays": {func(h *Hooks) {
 			h.Retried(RetryEvent{Worker: "w", LeaseKey: "k", What: "initialize", Attempt: 3, Err: fault})
 		}, `level=WARN msg="will be tried again" worker=w lease=k what=initialize attempt=3`},
+		"failure that stays on": {func(h *Hooks) { h.Retried(RetryEvent{What: "initialize", Attempt: 4, Err: fault}) }, ""},
+		"failure that has lasted twice as long": {func(h *Hooks) {
+			h.Retried(RetryEvent{Worker: "w", LeaseKey: "k", What: "initialize", Attempt: 24, Err: fault})
+		}, `level=WARN msg="will be tried again" worker=w lease=k what=initialize attempt=24`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

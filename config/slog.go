@@ -5,9 +5,16 @@ import "log/slog"
 // warnFromAttempt is the failure in a row from which on a repetition is a warning: one or two are a busy table or stream.
 const warnFromAttempt = 3
 
+// warns reports whether a repetition after so many failures in a row is warned about: the 3rd, 6th, 12th … is, so that an outage of
+// minutes does not fill the log.
+func warns(attempt int) bool {
+	n := attempt / warnFromAttempt
+	return n > 0 && attempt%warnFromAttempt == 0 && n&(n-1) == 0
+}
+
 // SlogHooks returns Hooks that write to log, nothing if it is nil. Levels: debug is what a healthy worker does all the time,
 // lost races included, so that a healthy idle worker writes nothing above it; info is what changes who reads what, and the
-// first failures of something that is repeated; warn means look soon; error means that somebody must act. The message says
+// first two failures in a row of something that is repeated (of the others the 3rd, 6th, 12th … is a warning); warn means look soon; error means that somebody must act. The message says
 // what happened and is constant; facts are attributes: worker, lease, and others by event.
 func SlogHooks(log *slog.Logger) *Hooks {
 	if log == nil {
@@ -46,8 +53,11 @@ func logWorker(h *Hooks, log *slog.Logger) {
 	}
 	h.Retried = func(e RetryEvent) {
 		at := log.Info
-		if e.Attempt >= warnFromAttempt {
+		switch {
+		case warns(e.Attempt):
 			at = log.Warn
+		case e.Attempt > warnFromAttempt:
+			at = log.Debug
 		}
 		at("will be tried again", "worker", e.Worker, "lease", e.LeaseKey, "what", e.What, "attempt", e.Attempt,
 			"wait", e.Wait, "error", e.Err)
