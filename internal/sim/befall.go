@@ -58,6 +58,13 @@ func (w *world) happen(f *Fault) {
 		w.night(places, f)
 	case DeleteStream:
 		w.deleteStream()
+	case LateThenCut:
+		late := w.server.Inject(emulator.Rule{Client: places[0].client, Service: emulator.DynamoDB, Effect: emulator.DelayReply(f.Delay)})
+		w.wait(w.s.Failover)
+		cut := w.server.Inject(emulator.Rule{Client: places[0].client, Service: emulator.DynamoDB, Effect: emulator.Refuse()})
+		late()
+		w.wait(f.Lasts)
+		cut()
 	default:
 		var ends []func()
 		for _, p := range places {
@@ -144,20 +151,30 @@ func (w *world) replace(p *place, f *Fault) {
 	if x == nil {
 		return
 	}
-	x.replaced.Store(true)
+	x.twin.Store(true)
 	w.j.note(x.name, "", "STANDS STILL and is replaced")
 	x.m.pause(stopped)
 	w.wait(f.Lasts / 2)
 	w.start(p, x.id)
+	y := p.current()
+	y.twin.Store(true)
 	w.wait(f.Lasts / 2)
 	w.j.note(x.name, "", "GOES ON beside its successor")
 	x.m.goOn()
 	w.wait(f.Lasts)
+	// Whoever of them meets the other has ended. An orchestrator removes the old one and sees to the new one.
 	select {
 	case <-x.done:
-	default: // it holds nothing, so it has not met its successor
+	default:
 		w.j.note(x.name, "", "CRASHES")
 		x.crash()
+	}
+	w.wait(2 * w.s.longest())
+	select {
+	case <-y.done:
+		w.start(p, "")
+	default:
+		y.twin.Store(false)
 	}
 }
 
@@ -296,7 +313,7 @@ func (w *world) deleteStream() {
 	}
 }
 
-// restore ends every fault and fills the places that have no process, unless the fleet was made smaller: then it needs one.
+// restore ends every fault, completes a change of strategy, and fills the places that have no process, unless the fleet was made smaller: then it needs one.
 func (w *world) restore() {
 	w.mend()
 	w.faults.Wait()
@@ -310,9 +327,17 @@ func (w *world) restore() {
 		}
 	}
 	for _, x := range w.alive() {
-		if x != nil {
-			return
+		if x.strategy == w.strategy() {
+			continue
 		}
+		if x.place.take() { // a fleet that shares by two strategies does not come to rest
+			w.stopGracefully(x.place)
+			w.start(x.place, "")
+			x.place.release()
+		}
+	}
+	if len(w.alive()) > 0 {
+		return
 	}
 	if p := w.at(&Fault{Worker: 0})[0]; p.take() {
 		w.start(p, "")

@@ -26,6 +26,7 @@ const (
 	LostReplies                // a part of the replies of the table is lost, after the request was served, for Lasts
 	LateReplies                // a part of the replies of the table comes after Delay
 	LateRequests               // a part of the requests to the table is served after Delay, whether or not the client waits
+	LateThenCut                // the replies of the table come after Delay, and then nothing reaches it for Lasts
 	CutReplies                 // a part of the replies of both services ends in the middle
 	ThrottleTable              // a part of the requests to the table is throttled
 	ThrottleStream             // a part of the requests to the stream is throttled
@@ -50,7 +51,7 @@ const kinds = int(DeleteStream) + 1
 
 var kindNames = [kinds]string{
 	"crash", "crash-same-id", "replace", "stop", "suspend", "drift", "slow", "cut-table", "hang-table", "cut-stream",
-	"hang-stream", "outage", "lost-replies", "late-replies", "late-requests", "cut-replies", "throttle-table",
+	"hang-stream", "outage", "lost-replies", "late-replies", "late-requests", "late-then-cut", "cut-replies", "throttle-table",
 	"throttle-stream", "table-errors", "stream-errors", "stale-shards", "stale-scans", "split", "merge", "deploy",
 	"strategy", "scale-out", "scale-in", "slow-user", "failing-user", "panicking-user", "night", "delete-stream",
 }

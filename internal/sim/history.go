@@ -61,6 +61,12 @@ func (h *history) note(process, lease, format string, args ...any) {
 	h.add(process, lease, func() string { return fmt.Sprintf(format, args...) })
 }
 
+func (h *history) length() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.events)
+}
+
 // mostViolations is how many are kept: what follows the first is often its consequence.
 const mostViolations = 10
 

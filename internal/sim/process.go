@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/shardlease/shardlease"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
@@ -56,10 +58,11 @@ type process struct {
 	id          string // its worker id
 	m           *machine
 	worker      *shardlease.Worker
+	strategy    string          // by which it shares
 	dead        atomic.Bool     // crashed: nothing of it is seen any more
 	outOfBounds atomic.Bool     // its clock was too slow for anything but fencing to help
 	asked       atomic.Bool     // to stop
-	replaced    atomic.Bool     // another process has its worker id
+	twin        atomic.Bool     // another process has its worker id
 	ctx         context.Context //nolint:containedctx // of Run, and of user code that outlives a call
 	stop        context.CancelFunc
 	done        chan struct{} // closed when Run has returned
@@ -78,9 +81,10 @@ func (w *world) start(p *place, id string) {
 	if id == "" {
 		id = name
 	}
-	x := &process{w: w, place: p, name: name, id: id, m: newMachine(), done: make(chan struct{}), tenures: map[string]*tenure{}}
+	x := &process{w: w, place: p, name: name, id: id, strategy: w.strategy(), m: newMachine(), done: make(chan struct{}), tenures: map[string]*tenure{}}
 	cfg := w.config(x)
 	cloud := w.server.ClientConfig(p.client)
+	cloud.Credentials = aws.AnonymousCredentials{} // a sixth of all time would be spent on signatures that nobody checks
 	if c, ok := cloud.HTTPClient.(*http.Client); ok {
 		cloud.HTTPClient = &http.Client{Transport: &tap{process: x, next: c.Transport}}
 	}
@@ -112,7 +116,7 @@ func (w *world) start(p *place, id string) {
 
 // unasked judges the end of a process that nobody asked to end.
 func (w *world) unasked(x *process) {
-	if _, dup := errors.AsType[*leases.DuplicateWorkerError](x.err); dup && x.replaced.Load() {
+	if _, dup := errors.AsType[*leases.DuplicateWorkerError](x.err); dup && x.twin.Load() {
 		return
 	}
 	if w.deleted.Load() {
@@ -128,7 +132,7 @@ func (w *world) config(x *process) config.Config {
 	c.WorkerID = x.id
 	c.Logger = slog.New(&logTap{x})
 	m := &c.LeaseManagement
-	m.FailoverTime, m.GracefulHandoffTimeout, m.AssignmentStrategy = s.Failover, s.Handoff, w.strategy()
+	m.FailoverTime, m.GracefulHandoffTimeout, m.AssignmentStrategy = s.failover(x.place.n), s.Handoff, x.strategy
 	m.ShardSyncInterval, m.ShardSyncConfidence = 10*time.Second, 2
 	c.Lifecycle.ShutdownGrace, c.Lifecycle.TaskBackoff, c.Lifecycle.MaxTaskBackoff = s.Grace, 200*time.Millisecond, 2*time.Second
 	c.Cleanup.Interval, c.Cleanup.GarbageInterval = 5*time.Second, 20*time.Second

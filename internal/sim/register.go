@@ -62,6 +62,7 @@ type rowOp struct {
 	outcome  outcome
 	seen     rowState // what the answer shows
 	shows    bool     // the answer shows a row, or that there is none
+	event    int      // how many events the history had when the answer came
 }
 
 func (r *register) begin(table bool, operation string) *rowOp {
@@ -111,8 +112,8 @@ func (o *rowOp) ask(x *process, body []byte) {
 }
 
 // answered notes what the process was answered. Only then does it know.
-func (o *rowOp) answered(r *register, a *reply) {
-	o.returned = r.clock.Add(1)
+func (o *rowOp) answered(r *register, a *reply, events int) {
+	o.returned, o.event = r.clock.Add(1), events
 	if a.err != nil || a.resp.StatusCode >= http.StatusInternalServerError {
 		return
 	}
@@ -233,11 +234,16 @@ var leaseRegister = porcupine.Model{
 	DescribeState: func(state any) string { return fmt.Sprint(state) },
 }
 
-func (o *rowOp) String() string {
-	s := o.process + " " + opNames[o.kind]
-	if o.at != 0 {
-		s += fmt.Sprintf(" %d of %s", o.at, shortNonce(o.nonce))
+// what is what was asked.
+func (o *rowOp) what() string {
+	if o.at == 0 {
+		return opNames[o.kind]
 	}
+	return fmt.Sprintf("%s, counter %d, tenure %s", opNames[o.kind], o.at, shortNonce(o.nonce))
+}
+
+func (o *rowOp) String() string {
+	s := o.process + " " + o.what()
 	switch o.outcome {
 	case unanswered:
 		return s + " without an answer"
@@ -270,7 +276,10 @@ func (r *register) check(limit time.Duration) (result porcupine.CheckResult, inf
 		}
 		history = append(history, op)
 	}
-	return porcupine.CheckOperationsVerbose(leaseRegister, history, limit)
+	if result = porcupine.CheckOperationsTimeout(leaseRegister, history, limit); result != porcupine.Illegal {
+		return result, info
+	}
+	return porcupine.CheckOperationsVerbose(leaseRegister, history, limit) // the same, and how far it got
 }
 
 // mattering are the operations without an answer that are needed to explain others. A checker may place each of the rest at
@@ -312,8 +321,8 @@ func (r *register) mattering() map[*rowOp]bool {
 	return matters
 }
 
-// unexplained tells of each row for which there is no order how far one was found, and what does not fit.
-func (r *register) unexplained(info porcupine.LinearizationInfo) (lines []string) {
+// unexplained is what to say of rows for which there is no order: how far one was found, and what does not fit.
+func (r *register) unexplained(info porcupine.LinearizationInfo) (found []Violation) {
 	matters, placed, states, far := r.mattering(), map[*rowOp]bool{}, map[string]any{}, map[string]int{}
 	for _, orders := range info.PartialLinearizationsOperations() {
 		var best []porcupine.Operation
@@ -330,14 +339,21 @@ func (r *register) unexplained(info porcupine.LinearizationInfo) (lines []string
 			states[o.key], far[o.key] = state, far[o.key]+1
 		}
 	}
-	left := map[string][]string{}
+	left, event := map[string][]string{}, map[string]int{}
 	for _, o := range r.ops {
-		if !placed[o] && o.outcome != void && (o.outcome != unanswered || matters[o]) && strings.HasPrefix(o.key, "shardId-") && len(left[o.key]) < 4 {
-			left[o.key] = append(left[o.key], o.String())
+		if placed[o] || o.outcome == void || o.outcome == unanswered && !matters[o] || !strings.HasPrefix(o.key, "shardId-") {
+			continue
+		}
+		if left[o.key] = append(left[o.key], o.String()); event[o.key] == 0 {
+			event[o.key] = o.event
 		}
 	}
 	for key, ops := range left {
-		lines = append(lines, fmt.Sprintf("%s: after %d operations there is %v; none of these can come next: %s", key, far[key], states[key], strings.Join(ops, "; ")))
+		found = append(found, Violation{
+			Promise: "linearizable", Lease: key, event: event[key],
+			Text: fmt.Sprintf("no order of the writes and reads of this row explains what the workers were answered: %d operations lead to %v, and none of the others can come next: %s",
+				far[key], states[key], strings.Join(ops[:min(4, len(ops))], "; ")),
+		})
 	}
-	return lines
+	return found
 }

@@ -48,8 +48,9 @@ func (r Result) relevant(v Violation, end int) map[int]bool {
 		e := r.events[i]
 		switch {
 		case e.lease == "":
-			shown[i] = v.Lease == "" || e.process == "" || left > 0 || strings.ToUpper(firstWord(e.text())) == firstWord(e.text())
+			shown[i] = true
 		case v.Lease != "" && e.lease != v.Lease || left == 0:
+		case v.Lease == "" && !strings.HasPrefix(e.text(), "holds ") && !strings.HasPrefix(e.text(), "has "): // of many leases, only who has them
 		case strings.HasSuffix(e.text(), ": renewed"):
 			if renewals > 0 {
 				renewals--
@@ -61,11 +62,6 @@ func (r Result) relevant(v Violation, end int) map[int]bool {
 		}
 	}
 	return shown
-}
-
-func firstWord(s string) string {
-	word, _, _ := strings.Cut(s, " ")
-	return word
 }
 
 func (e event) String() string {

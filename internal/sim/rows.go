@@ -119,7 +119,9 @@ func (j *judge) tenureWrite(client, key string, r *row, c emulator.ItemChange) {
 			r.retired[r.nonce] = true
 		}
 		r.nonce, r.epoch, r.since = nonce, after, time.Since(j.began)
-		j.moves++
+		if from != shardEnd {
+			j.moves++
+		}
 		if moved {
 			j.violate("S1", client, key, "the first write of tenure %s is a checkpoint", shortNonce(nonce))
 		}

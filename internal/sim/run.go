@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,7 +62,12 @@ func Run(t *testing.T, s Schedule) (r Result) {
 	switch result {
 	case porcupine.Illegal:
 		r.order = &info
-		r.Violations = append(r.Violations, Violation{Promise: "linearizable", event: len(r.events), Text: "no order of the writes and reads of lease rows explains what the workers were answered. " + strings.Join(w.register.unexplained(info), ". ")})
+		for _, v := range w.register.unexplained(info) {
+			if v.event < len(r.events) {
+				v.At = r.events[v.event].at
+			}
+			r.Violations = append(r.Violations, v)
+		}
 	case porcupine.Unknown:
 		r.Unchecked = true
 	case porcupine.Ok:

@@ -19,6 +19,7 @@ type Schedule struct {
 	Shards   int
 	Keys     int
 	Failover time.Duration
+	Longer   []bool // places whose processes have twice that FailoverTime
 	Strategy string
 	Put      time.Duration // between two batches of records
 	Handling []Handling    // how the processors of the places checkpoint
@@ -53,7 +54,7 @@ func (k Kind) weight() int {
 	switch k {
 	case Crash, CrashSameID, Stop, Suspend, Split, Merge:
 		return 4
-	case CutTable, HangTable, LostReplies, LateRequests, LateReplies, ScaleOut, ScaleIn, Deploy:
+	case CutTable, HangTable, LostReplies, LateRequests, LateReplies, LateThenCut, ScaleOut, ScaleIn, Deploy:
 		return 3
 	case Drift, Replace, CutStream, HangStream, Outage, ThrottleTable, TableErrors, StaleShards, StaleScans, SlowUser,
 		FailingUser, PanickingUser:
@@ -82,7 +83,9 @@ func Draw(seed uint64, lasts time.Duration) Schedule {
 		all := config.AssignmentStrategies()
 		s.Strategy = all[r.IntN(len(all))]
 	}
+	mixed := r.IntN(8) == 0
 	for range 8 { // the places that ScaleOut may add included
+		s.Longer = append(s.Longer, mixed && r.IntN(2) == 0)
 		h := EachBatch
 		if r.IntN(2) == 0 {
 			h = Handling(r.IntN(int(handlings)))
@@ -134,6 +137,8 @@ func (s Schedule) draw(r *rand.Rand, k Kind) Fault {
 		f.Lasts, f.Part = between(d, 5*d), 0.05+0.6*r.Float64()
 	case LateReplies, LateRequests:
 		f.Lasts, f.Part, f.Delay = between(d, 5*d), 0.05+0.5*r.Float64(), between(d/10, 2*d)
+	case LateThenCut: // late, but not so late that the owner asks again
+		f.Lasts, f.Delay = between(3*d/2, 3*d), between(d/16, d/7)
 	case StaleShards, StaleScans:
 		f.Lasts = between(d, 5*d)
 	case SlowUser:
@@ -150,9 +155,25 @@ func (s Schedule) draw(r *rand.Rand, k Kind) Fault {
 		}
 	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, StreamErrors, ThrottleStream, Outage, Night, DeleteStream:
 		f.Worker = -1
-	case Crash, CrashSameID, Replace, Stop, Suspend, Drift, Slow, CutTable, HangTable, CutStream, HangStream:
+	case Crash, CrashSameID, Replace, Stop, Suspend, Drift, Slow, CutTable, HangTable, LateThenCut, CutStream, HangStream:
 	}
 	return f
+}
+
+// failover is the FailoverTime of processes at a place.
+func (s Schedule) failover(place int) time.Duration {
+	if s.Longer[place%len(s.Longer)] {
+		return 2 * s.Failover
+	}
+	return s.Failover
+}
+
+// longest is the longest FailoverTime of the fleet.
+func (s Schedule) longest() time.Duration {
+	if slices.Contains(s.Longer, true) {
+		return 2 * s.Failover
+	}
+	return s.Failover
 }
 
 // has reports whether a fault of that kind is among the schedule's.
@@ -176,8 +197,12 @@ func (s Schedule) Keep(faults ...int) Schedule {
 func (s Schedule) String() string {
 	var b strings.Builder
 	var how []string
-	for _, h := range s.Handling[:s.Workers] {
-		how = append(how, h.String())
+	for i, h := range s.Handling[:s.Workers] {
+		text := h.String()
+		if s.Longer[i] {
+			text += " with twice the FailoverTime"
+		}
+		how = append(how, text)
 	}
 	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, mended at %v",
 		s.Seed, s.Workers, strings.Join(how, ", "), s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.Lasts)

@@ -22,7 +22,7 @@ var (
 	faults    = flag.String("faults", "", "only the faults with these numbers, as 0,3,7")
 	tries     = flag.Int("tries", 1, "run each schedule so often, until it fails")
 	bubbles   = flag.Int("bubbles", 2, "schedules at a time")
-	shrink    = flag.Duration("shrink", 30*time.Second, "real time for dropping faults from a schedule that fails")
+	shrink    = flag.Duration("shrink", time.Minute, "real time for dropping faults from a schedule that fails")
 )
 
 // mostFailures ends a simulation early: what comes then is seldom another fault.

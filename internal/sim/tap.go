@@ -98,7 +98,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 			return kept.response(r), nil
 		}
 	}
-	resp, err := t.send(r, table && op != nil)
+	resp, err := t.send(r, op)
 	var kept *reply
 	if err == nil && (op != nil || old) {
 		kept = keep(resp)
@@ -112,7 +112,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.Join(halted, errDead)
 	}
 	if op != nil && kept != nil {
-		op.answered(x.w.register, kept)
+		op.answered(x.w.register, kept, x.w.j.length())
 	}
 	if old && kept != nil && kept.resp.StatusCode == http.StatusOK && kept.err == nil {
 		x.place.tap.remember(operation, string(asked), kept)
@@ -121,14 +121,15 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send sends a request, perhaps late: then it is served even if the client has given up meanwhile.
-func (t *tap) send(r *http.Request, mayBeLate bool) (*http.Response, error) {
+func (t *tap) send(r *http.Request, op *rowOp) (*http.Response, error) {
 	var delay time.Duration
-	if mayBeLate {
+	if op != nil { // others have no effect
 		delay = t.process.place.tap.delay()
 	}
 	if delay == 0 {
 		return t.next.RoundTrip(r)
 	}
+	t.process.w.j.note(t.process.name, op.key, "sends a request (%s) that arrives %v later", op.what(), delay.Round(time.Millisecond))
 	type result struct {
 		resp *http.Response
 		err  error
