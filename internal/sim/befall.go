@@ -152,6 +152,8 @@ func (w *world) replace(p *place, f *Fault) {
 		return
 	}
 	x.twin.Store(true)
+	w.j.twins.Add(1)
+	defer w.j.twins.Add(-1)
 	w.j.note(x.name, "", "STANDS STILL and is replaced")
 	x.m.pause(stopped)
 	w.wait(f.Lasts / 2)

@@ -58,8 +58,9 @@ func (j *judge) enter(t *tenure, method string, token int64, first string) {
 		j.violate("O4", name, t.lease, "%s is called without a row", method)
 		return
 	}
-	// A process that starts with the id of another takes its leases at once: that other is supposed to be gone.
-	if r.epoch > token && !t.process.outOfBounds.Load() && !t.process.twin.Load() {
+	// A process that starts with the id of another takes its leases at once, and the other, when it goes on, what the first has
+	// just asked for: that other is supposed to be gone. Only fencing is promised then.
+	if r.epoch > token && !t.process.outOfBounds.Load() && j.twins.Load() == 0 {
 		j.violate("O4", name, t.lease, "%s is called under token %d although tenure %s, of token %d, began at %.3fs",
 			method, token, shortNonce(r.nonce), r.epoch, r.since.Seconds())
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,8 @@ import (
 type judge struct {
 	*history
 	failover time.Duration
+
+	twins atomic.Int32 // pairs of processes with one worker id: see enter
 
 	mu      sync.Mutex
 	rows    map[string]*row
