@@ -36,6 +36,7 @@ func TestRun_getsOverAStartInWhichRequestsFailAtFirst(t *testing.T) {
 		{"DescribeTable", emulator.Refuse(), 5},
 		{"CreateTable", emulator.Fail(500, "InternalServerError", "no"), 1},
 		{"CreateTable", emulator.Throttle(), 2},
+		{"Scan", emulator.Fail(400, "ResourceNotFoundException", "Requested resource not found"), 3},
 		{"Scan", emulator.Fail(500, "InternalServerError", "no"), 3},
 		{"ListShards", emulator.Fail(500, "InternalFailure", "no"), 3},
 		{"ListShards", emulator.Throttle(), 5},
@@ -44,7 +45,7 @@ func TestRun_getsOverAStartInWhichRequestsFailAtFirst(t *testing.T) {
 		{"GetShardIterator", emulator.Throttle(), 5},
 		{"GetRecords", emulator.Fail(500, "InternalFailure", "no"), 5},
 	} {
-		t.Run(fmt.Sprintf("%s %d times", c.operation, c.times), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s fails %d times", c.operation, c.times), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := fleettest.New(t, 2)
@@ -236,6 +237,34 @@ func TestStop_isQuickWithLeasesOfFinishedShards(t *testing.T) {
 		}
 		if keys := owned(f); len(keys) > 0 {
 			t.Errorf("leases %v are still owned", keys)
+		}
+	})
+}
+
+// Ten workers start at once on an empty table, where the service limits how often shards are listed: none fails, and none lists
+// them twice.
+func TestFleet_startsAtOnceWithFewListings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const workers, shards = 10, 40
+		f := fleettest.New(t, shards, emulator.WithLimits())
+		before := listings(f)
+		var fleet []*fleettest.Worker
+		for i := range workers {
+			fleet = append(fleet, f.Start(fmt.Sprint("w", i), seldom))
+		}
+		for _, w := range fleet {
+			<-w.Ready()
+		}
+		time.Sleep(20 * time.Second)
+		held := 0
+		for _, w := range fleet {
+			held += len(w.Assignments())
+		}
+		n := listings(f) - before
+		t.Logf("%d listings", n)
+		if held != shards || n > workers {
+			t.Errorf("%d workers hold %d of %d leases after %d listings", workers, held, shards, n)
 		}
 	})
 }

@@ -148,6 +148,8 @@ func (c *LeaseCoordinator) start(ctx context.Context) error {
 // untilDone repeats do until it succeeds, ctx ends, or the error is one that repeating does not cure.
 func (c *LeaseCoordinator) untilDone(ctx context.Context, what string, do func(context.Context) error) error {
 	back := loop.Backoff{Base: startBase, Max: startMax}
+	clock := loop.ClockOf(ctx)
+	began := clock.Now()
 	for {
 		err := do(ctx)
 		if err == nil {
@@ -156,15 +158,22 @@ func (c *LeaseCoordinator) untilDone(ctx context.Context, what string, do func(c
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if final(err) {
+		if final(err) && (!missing(err) || clock.Since(began) >= c.o.Config.LeaseManagement.FailoverTime) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		wait := back.Next()
 		c.retried(what, err, back.Tries(), wait)
-		if err := loop.ClockOf(ctx).Sleep(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
+}
+
+// missing reports whether a table that was there when the start began with it was not found: a request or two may miss one that is
+// new.
+func missing(err error) bool {
+	p, ok := errors.AsType[*leases.PermanentError](err)
+	return ok && p.TableMissing()
 }
 
 // final reports whether an error of the start ends Run: somebody has to do something first.

@@ -69,6 +69,10 @@ func (e *PermanentError) Error() string {
 	return fmt.Sprintf("%s: %v; %s", e.Doing, e.Err, e.Advice)
 }
 
+// TableMissing reports whether the table was not found. A table that was made a moment ago may be missed by a request or two: give it
+// some seconds before you believe that.
+func (e *PermanentError) TableMissing() bool { return isNotFound(e.Err) }
+
 func (e *PermanentError) Unwrap() error { return e.Err }
 
 // KCL3ModeError says that Java workers use the table in KCL 3.x mode, where a leader assigns leases. A worker that takes

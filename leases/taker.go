@@ -42,6 +42,8 @@ type LeaseTaker struct {
 
 	reader    Reader           // what to read next; of Run's goroutine
 	planned   Moves            // of the last look that was planned upon; likewise
+	patience  time.Duration    // how long the next listing may take; likewise
+	missing   time.Time        // since when the table has not been found, zero if it was; likewise
 	full      time.Time        // since when leases stay because everybody is at its limit; zero if none do; likewise
 	warned    bool             // that was said; likewise
 	claims    map[string]claim // takes without an answer; of Run's goroutine
@@ -121,7 +123,7 @@ func (t *LeaseTaker) see(f func(View) View) View {
 // Run looks and takes until ctx is done; then it returns nil, after the writes under way have been answered, or at most
 // some seconds later: one given up half way could leave a row that nobody serves. What was asked for and has not
 // come is left to Settle. What fails for a passing reason is tried again for ever, with pauses. If the table does not exist
-// any more, or if the very first look, or every take that it led to, meets a *[PermanentError], Run
+// any more, for a FailoverTime, or if the very first look, or every take that it led to, meets a *[PermanentError], Run
 // ends with it. Call it once.
 func (t *LeaseTaker) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
@@ -156,11 +158,12 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 			case err == nil && t.isFatal(t.permanent()):
 				return t.permanent()
 			case err == nil:
+				t.missing = time.Time{}
 				pause.Reset()
 				if wait > 0 { // else it was the first half of a look
 					t.firstRoundDone()
 				}
-			case t.isFatal(err), isNotFound(err), isKCL3Mode(err): // a table that was deleted took every place with it
+			case t.isFatal(err), t.isDeleted(err, clock.Now()), isKCL3Mode(err):
 				return err
 			default:
 				wait = pause.Next()
@@ -195,7 +198,20 @@ func (t *LeaseTaker) isFatal(err error) bool {
 	default:
 	}
 	_, ok := errors.AsType[*PermanentError](err)
-	return ok
+	return ok && !isNotFound(err)
+}
+
+// isDeleted reports whether the table is gone for good, and every place with it: it has not been found for a FailoverTime, in which
+// every lease has ended. A table that was made a moment ago may be missed by a request or two.
+func (t *LeaseTaker) isDeleted(err error, now time.Time) bool {
+	if !isNotFound(err) {
+		t.missing = time.Time{}
+		return false
+	}
+	if t.missing.IsZero() {
+		t.missing = now
+	}
+	return now.Sub(t.missing) >= t.cfg.FailoverTime
 }
 
 func (t *LeaseTaker) firstRoundDone() {
@@ -276,11 +292,8 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 			f(event)
 		}
 	}()
-	// A listing that does not get through must not keep expired rows waiting, which need single reads only.
-	list, cancel := loop.Timeout(ctx, t.cfg.LeaseTakerInterval, "list leases")
 	scope := t.reader.Scope()
-	listing, err := t.table.ListScope(list, scope)
-	cancel()
+	listing, err := t.list(ctx, scope)
 	if err != nil {
 		return 0, err
 	}
@@ -312,6 +325,44 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		next = min(next, paceOf(t.cfg.FailoverTime).fast)
 	}
 	return next, nil
+}
+
+// maxPatience bounds how long a listing may take, in LeaseTakerIntervals.
+const maxPatience = 12
+
+// list reads the table, or a part of it. Rows that expire meanwhile need single reads only: they do not wait for a listing that is
+// slow or does not get through.
+//
+// A large table, or a slow way to it, may need longer for a listing than passes between two looks. So the time that a listing may
+// take doubles when one was given up, and follows what the last one took.
+func (t *LeaseTaker) list(ctx context.Context, scope Scope) (listing Listing, err error) {
+	clock := loop.ClockOf(ctx)
+	began := clock.Now()
+	limit := max(t.patience, t.cfg.LeaseTakerInterval)
+	bounded, cancel := loop.Timeout(ctx, limit, "list leases")
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		listing, err = t.table.ListScope(bounded, scope)
+	}()
+	expiring := clock.NewTimer(t.untilExpiry(clock))
+	defer expiring.Stop()
+	for {
+		select {
+		case <-done:
+			switch {
+			case err == nil:
+				t.patience = min(2*clock.Since(began), maxPatience*t.cfg.LeaseTakerInterval)
+			case bounded.Err() != nil && ctx.Err() == nil:
+				t.patience = min(2*limit, maxPatience*t.cfg.LeaseTakerInterval)
+			}
+			return listing, err
+		case <-expiring.C:
+			again := t.expire(ctx)
+			expiring.Reset(max(again, t.untilExpiry(clock), shortest(t.cfg)))
+		}
+	}
 }
 
 // spread draws the time of the next look, so that a fleet does not look in step: up to a tenth sooner while something is going on,
