@@ -47,6 +47,10 @@ type Record struct {
 	ExplicitHashKey    string    // empty unless the producer set one, which only an aggregate tells
 	Data               []byte    // not copied; keep it as long as you like, do not write to it
 	ApproximateArrival time.Time // the service's clock when the record came in; zero if it did not say
+	// Err says, of a record that begins like a KPL aggregate and cannot be taken apart, what is wrong with it; nil for all
+	// others. Data is then the whole record as it came. It is a record like any other: to handle it, as one would a payload
+	// that does not parse, and return nil, lets the shard go on; it comes again after an error.
+	Err error
 }
 
 // Position is the record's place in its shard, as a checkpoint takes it.

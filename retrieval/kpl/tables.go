@@ -1,0 +1,142 @@
+package kpl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/shardlease/shardlease/hashkey"
+)
+
+// tables are the tables of keys of a page's aggregates, and what is known of the keys. The values are lent out and used
+// again: a page of aggregates needs memory for its result only.
+type tables struct {
+	shard    hashkey.Range
+	all      bool    // every key is the shard's, or nothing is known
+	keys     []entry // of all aggregates, one table after the other
+	explicit []entry
+	measured []measured
+	keyBytes int // in all of them
+	users    int
+	text     strings.Builder // what the entries' text points into: one allocation, instead of one a key
+}
+
+// entry is a key. Its text is made, and its place looked at, once and only if a user record has it.
+type entry struct {
+	raw   []byte
+	text  string
+	place place
+}
+
+type place uint8
+
+const (
+	notLookedAt place = iota
+	inside
+	outside
+)
+
+// measured is an aggregate that has passed the first look.
+type measured struct {
+	record         int // its index in the page
+	users          int
+	keys, explicit int // where its tables end; they begin where those before end
+}
+
+// mostKept is how many entries may lie around between two pages: of a table that was larger the memory is let go.
+const mostKept = 1 << 12
+
+var spare = sync.Pool{New: func() any { return new(tables) }}
+
+func borrow(shard hashkey.Range) *tables {
+	t, _ := spare.Get().(*tables)
+	t.shard, t.all = shard, !shard.Known || shard == hashkey.Full()
+	return t
+}
+
+func (t *tables) giveBack() {
+	*t = tables{keys: emptied(t.keys), explicit: emptied(t.explicit), measured: emptied(t.measured)}
+	spare.Put(t)
+}
+
+func emptied[E any](e []E) []E {
+	if cap(e) > mostKept {
+		return nil
+	}
+	clear(e) // lets go of the page
+	return e[:0]
+}
+
+// measure checks an aggregate's sum and fields, and takes note of its tables and of how many user records it has. That comes
+// first, so that memory is asked for once, and only on behalf of what may really be there: a user record counts only if its
+// length allows for one. The tables may stand anywhere, also after records that point into them.
+func (t *tables) measure(record int, data []byte) error {
+	m, err := message(data)
+	if err != nil {
+		return err
+	}
+	users, keyBytes, keys, explicit := 0, 0, len(t.keys), len(t.explicit)
+	for len(m) > 0 && err == nil {
+		number, value, rest, bad := nextField(m)
+		m, err = rest, bad
+		if number == recordsField {
+			if len(value) < shortest {
+				err = fmt.Errorf("user record %d: %d bytes, want at least %d", users, len(value), shortest)
+			}
+			users++
+			continue
+		}
+		if number == partitionKeyTable {
+			t.keys = append(t.keys, entry{raw: value})
+			keyBytes += len(value)
+		}
+		if number == explicitHashKeyTable {
+			t.explicit = append(t.explicit, entry{raw: value})
+			keyBytes += len(value)
+		}
+	}
+	if err == nil && users == 0 {
+		err = errors.New("it holds no user records")
+	}
+	if err != nil {
+		t.keys, t.explicit = t.keys[:keys], t.explicit[:explicit]
+		return err
+	}
+	t.users += users
+	t.keyBytes += keyBytes
+	t.measured = append(t.measured, measured{record: record, users: users, keys: len(t.keys), explicit: len(t.explicit)})
+	return nil
+}
+
+// string is an entry's key. What was written into the text does not move or change any more.
+func (t *tables) string(e *entry) string {
+	if e.text == "" && len(e.raw) > 0 {
+		at := t.text.Len()
+		t.text.Write(e.raw)
+		e.text = t.text.String()[at:]
+	}
+	return e.text
+}
+
+// inside reports whether a key is the shard's: an explicit one by its value, a partition key by its hash.
+func (t *tables) inside(e *entry, explicit bool) (bool, error) {
+	if e.place != notLookedAt {
+		return e.place == inside, nil
+	}
+	var key hashkey.Key
+	switch {
+	case explicit:
+		var err error
+		if key, err = hashkey.Parse(t.string(e)); err != nil {
+			return false, fmt.Errorf("its explicit %w", err)
+		}
+	case !t.all:
+		key = hashkey.Of(t.string(e))
+	}
+	e.place = outside
+	if t.all || t.shard.Contains(key) {
+		e.place = inside
+	}
+	return e.place == inside, nil
+}
