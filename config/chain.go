@@ -16,6 +16,7 @@ func Chain(hs ...*Hooks) *Hooks {
 		CheckpointWritten: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointWritten }),
 		CheckpointRefused: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointRefused }),
 		Fetched:           chain(hs, func(h *Hooks) func(FetchEvent) { return h.Fetched }),
+		Deaggregated:      chain(hs, func(h *Hooks) func(DeaggregateEvent) { return h.Deaggregated }),
 		BatchProcessed:    chain(hs, func(h *Hooks) func(BatchEvent) { return h.BatchProcessed }),
 		Retried:           chain(hs, func(h *Hooks) func(RetryEvent) { return h.Retried }),
 		Panicked:          chain(hs, func(h *Hooks) func(PanicEvent) { return h.Panicked }),

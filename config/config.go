@@ -109,14 +109,20 @@ type RetrievalConfig struct {
 	// the first record after a silence. Default 1s, or IdleTime if that is longer; IdleTime to 4min (an iterator lives 5min).
 	MaxIdleTime time.Duration
 
-	// ByteBudget is how many bytes of record data may be fetched and not yet handled, all shards of the worker together.
-	// It bounds memory while catching up; reads wait when it is spent. Default 256 MiB; at least 10 MiB, which is the largest
+	// ByteBudget is how many bytes of record data may be fetched and not yet handled, all shards of the worker together; an
+	// aggregate counts as it came, and a little for each user record. It bounds memory while catching up; reads wait when it is spent. Default 256 MiB; at least 10 MiB, which is the largest
 	// answer to one GetRecords.
 	ByteBudget int64
 
 	// MaxPendingBatches is how many batches a shard may be ahead of its processor. More smooth out a processor of uneven
 	// speed and cost memory. Default 3; 1 to 100. (KCL: maxPendingProcessRecordsInput)
 	MaxPendingBatches int
+
+	// Deaggregate has KPL aggregates taken apart, so that processors see the user records in them, each with its own keys
+	// and a SubSequenceNumber. Without it, or for what begins like an aggregate and is none, a record comes as it is. See
+	// docs/configuration.md before you switch it in an application that has checkpoints. Default: true, in what Default
+	// returns. (KCL: AggregatorUtil, always on)
+	Deaggregate bool
 
 	// RequestTimeout is how long one attempt of one request to Kinesis may take, answer included. Default 30s; 100ms to 5min.
 	// (KCL: kinesisRequestTimeout)

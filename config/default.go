@@ -65,6 +65,7 @@ func Default(application, stream string) Config {
 			IdleTime:          defaultIdleTime,
 			ByteBudget:        defaultByteBudget,
 			MaxPendingBatches: defaultMaxPendingBatches,
+			Deaggregate:       true,
 			RequestTimeout:    defaultKinesisTimeout,
 		},
 	}

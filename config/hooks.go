@@ -26,14 +26,15 @@ type Hooks struct {
 	CheckpointWritten func(CheckpointEvent)
 	CheckpointRefused func(CheckpointEvent) // Err says why: out of order, beyond what was delivered, lease lost, table
 
-	Fetched        func(FetchEvent) // one read from the stream, also an empty or failed one
-	BatchProcessed func(BatchEvent) // ProcessRecords returned
-	Retried        func(RetryEvent) // something failed and will be tried again
-	Panicked       func(PanicEvent) // user code panicked
-	ShardEnded     func(LeaseEvent) // a shard was read to its end and its checkpoint says so
-	Synced         func(SyncEvent)  // leases were compared with shards
-	StateChanged   func(StateEvent) // a consumer moved to another state
-	WorkerLooked   func(LookEvent)  // the lease taker has read the table
+	Fetched        func(FetchEvent)       // one read from the stream, also an empty or failed one
+	Deaggregated   func(DeaggregateEvent) // KPL aggregates of one read were taken apart, or could not be
+	BatchProcessed func(BatchEvent)       // ProcessRecords returned
+	Retried        func(RetryEvent)       // something failed and will be tried again
+	Panicked       func(PanicEvent)       // user code panicked
+	ShardEnded     func(LeaseEvent)       // a shard was read to its end and its checkpoint says so
+	Synced         func(SyncEvent)        // leases were compared with shards
+	StateChanged   func(StateEvent)       // a consumer moved to another state
+	WorkerLooked   func(LookEvent)        // the lease taker has read the table
 }
 
 // WorkerEvent is about this worker.
@@ -73,6 +74,18 @@ type FetchEvent struct {
 	MillisBehindLatest int64
 	Elapsed            time.Duration
 	Err                error
+}
+
+// DeaggregateEvent is about the KPL aggregates that one read brought. Those that the checkpoint covers are counted too.
+type DeaggregateEvent struct {
+	Worker, LeaseKey string
+	Aggregates       int // taken apart
+	Users            int // user records in them
+	// Outside are user records in them that were left out, because their keys are another shard's: a producer packed them by
+	// shards that have been split or merged since. The KPL notices and sends them again.
+	Outside int
+	Damaged int   // records that begin like an aggregate and are none; they are handed over as they came, with Record.Err
+	Err     error // of the first of those
 }
 
 // BatchEvent is about one call of ProcessRecords.

@@ -111,6 +111,14 @@ func logRecords(h *Hooks, log *slog.Logger) {
 		log.Debug("records fetched", "worker", e.Worker, "lease", e.LeaseKey, "records", e.Records, "bytes", e.Bytes,
 			"behind_millis", e.MillisBehindLatest, "elapsed", e.Elapsed, "error", e.Err)
 	}
+	h.Deaggregated = func(e DeaggregateEvent) {
+		if e.Damaged > 0 {
+			log.Warn("records that begin like aggregates are handed over as they came", "worker", e.Worker, "lease", e.LeaseKey,
+				"records", e.Damaged, "error", e.Err)
+		}
+		log.Debug("aggregates taken apart", "worker", e.Worker, "lease", e.LeaseKey, "aggregates", e.Aggregates, "records", e.Users,
+			"outside", e.Outside, "damaged", e.Damaged)
+	}
 	h.BatchProcessed = func(e BatchEvent) {
 		log.Debug("batch processed", "worker", e.Worker, "lease", e.LeaseKey, "records", e.Records,
 			"behind_millis", e.MillisBehindLatest, "elapsed", e.Elapsed, "error", e.Err)

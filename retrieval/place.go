@@ -51,18 +51,35 @@ func (p *place) read() string {
 	return p.last
 }
 
-// advance moves the place over a page and returns the page's new records: those that the checkpoint covers come again when
-// a shard is opened, because it is opened at the checkpoint, not after it.
-func (p *place) advance(page []processor.Record) []processor.Record {
-	if p.last == "" && !p.from.IsSentinel() {
-		for len(page) > 0 && page[0].Position().Compare(p.from) <= 0 {
-			page = page[1:]
+// advance moves the place over a page of Kinesis records and returns the new records that expand makes of it: those that the
+// checkpoint covers come again when a shard is opened, because it is opened at the checkpoint, not after it. The record that
+// the checkpoint names is expanded too, since some of its user records may be new.
+func (p *place) advance(page []processor.Record, expand func([]processor.Record) []processor.Record) []processor.Record {
+	if p.last != "" || p.from.IsSentinel() {
+		if len(page) > 0 {
+			p.last = page[len(page)-1].SequenceNumber
 		}
+		return expand(page)
 	}
-	if len(page) > 0 {
-		p.last = page[len(page)-1].SequenceNumber
+	named := checkpoint.ExtendedSequenceNumber{SequenceNumber: p.from.SequenceNumber}
+	page = after(page, func(at checkpoint.ExtendedSequenceNumber) bool { return at.Compare(named) < 0 })
+	if len(page) == 0 {
+		return nil
 	}
-	return page
+	last := page[len(page)-1]
+	news := after(expand(page), func(at checkpoint.ExtendedSequenceNumber) bool { return at.Compare(p.from) <= 0 })
+	if len(news) > 0 || last.Position().Compare(named) > 0 { // else nothing was seen beyond the checkpoint
+		p.last = last.SequenceNumber
+	}
+	return news
+}
+
+// after returns records without those at its beginning that are old.
+func after(records []processor.Record, old func(checkpoint.ExtendedSequenceNumber) bool) []processor.Record {
+	for len(records) > 0 && old(records[0].Position()) {
+		records = records[1:]
+	}
+	return records
 }
 
 // opened takes note of an iterator that was made for in when the service's clock showed now. That clock has no fractions,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/processor"
@@ -92,11 +93,56 @@ func TestPlace_dropsWhatTheCheckpointCoversAndNothingElse(t *testing.T) {
 		p := place{from: c.from}
 		got := 0
 		for _, records := range c.pages {
-			got += len(p.advance(records))
+			got += len(p.advance(records, func(page []processor.Record) []processor.Record { return page }))
 		}
 		if got != c.want || p.last != c.last {
 			t.Errorf("%s: %d records, last %q, want %d, %q", name, got, p.last, c.want, c.last)
 		}
+	}
+}
+
+// A record of three user records, of which the checkpoint may name any, the last one and none beyond it.
+func TestPlace_ofACheckpointInsideARecordIsBehindItOnceTheRestWasRead(t *testing.T) {
+	t.Parallel()
+	three := func(page []processor.Record) (out []processor.Record) {
+		for _, r := range page {
+			for r.SubSequenceNumber = range 3 {
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+	for sub, want := range map[int64]struct {
+		first, second []string
+		last          string
+	}{
+		0: {[]string{"99/1", "99/2"}, []string{"100", "100/1", "100/2"}, "99"},
+		1: {[]string{"99/2"}, []string{"100", "100/1", "100/2"}, "99"},
+		2: {nil, []string{"100", "100/1", "100/2"}, ""},
+		7: {nil, []string{"100", "100/1", "100/2"}, ""},
+	} {
+		p := place{from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "99", SubSequenceNumber: sub}}
+		positions := func(numbers ...string) (out []string) {
+			var page []processor.Record
+			for _, n := range numbers {
+				page = append(page, processor.Record{SequenceNumber: n})
+			}
+			for _, r := range p.advance(page, three) {
+				out = append(out, r.Position().String())
+			}
+			return out
+		}
+		if diff := cmp.Diff(want.first, positions("98", "99")); diff != "" || p.last != want.last {
+			t.Errorf("99/%d: last %q, want %q; of the first page (-want +got):\n%s", sub, p.last, want.last, diff)
+		}
+		if diff := cmp.Diff(want.second, positions("100")); diff != "" || p.last != "100" {
+			t.Errorf("99/%d: last %q, want 100; of the second page (-want +got):\n%s", sub, p.last, diff)
+		}
+	}
+	p := place{from: checkpoint.ExtendedSequenceNumber{SequenceNumber: "99", SubSequenceNumber: 2}}
+	none := func([]processor.Record) []processor.Record { return nil }
+	if got := p.advance([]processor.Record{{SequenceNumber: "99"}, {SequenceNumber: "100"}}, none); len(got) != 0 || p.last != "100" {
+		t.Errorf("a page of other shards' records: %d records, last %q, want 0 and 100", len(got), p.last)
 	}
 }
 

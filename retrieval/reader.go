@@ -14,6 +14,7 @@ import (
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/retrieval/kpl"
 )
 
 // reader fetches one shard's pages. It is one goroutine, and all of it belongs to that goroutine but batches; final may be
@@ -44,7 +45,7 @@ type reader struct {
 // What a page may need.
 const (
 	// recordBytes is what a record takes beside its data, key and number: our struct and the allocator's rounding.
-	recordBytes = 128
+	recordBytes = 144
 	// mostBytes is the largest page: 10 MiB of data, with what 10,000 records take beside it.
 	mostBytes = 12 << 20
 	// fewBytes is what a shard takes in in a second. A page of a shard that was idle holds no more.
@@ -146,21 +147,23 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	r.trouble = trouble{}
 
 	page, data := records(out.Records)
-	bytes := data + int64(len(page))*recordBytes
-	b.settle(&r.account, granted, bytes, len(page))
+	came := len(page)
+	page = r.place.advance(page, r.expand)
+	// Aggregates count as they came, since user records are slices of them; but each has a struct.
+	bytes := data + int64(max(came, len(page)))*recordBytes
+	b.settle(&r.account, granted, bytes, came)
 	var behind int64
 	if out.MillisBehindLatest != nil {
 		behind = *out.MillisBehindLatest
 	}
-	r.fetched(config.FetchEvent{Records: len(page), Bytes: int(data), MillisBehindLatest: behind, Elapsed: r.clock.Since(began)})
-	if len(page) > 0 {
-		r.perRec = max(bytes/int64(len(page)), 1)
+	r.fetched(config.FetchEvent{Records: came, Bytes: int(data), MillisBehindLatest: behind, Elapsed: r.clock.Since(began)})
+	if came > 0 {
+		r.perRec = max(bytes/int64(came), 1)
 	}
 	r.want = min(max(4*bytes, fewBytes), mostBytes)
-	full := len(page) >= int(limit) || data >= fewBytes
+	full := came >= int(limit) || data >= fewBytes
 
 	r.iterator = out.NextShardIterator
-	page = r.place.advance(page)
 	n := len(page) // what the checkpoint covers is nothing new: see pace.opening
 	if err := r.deliver(ctx, page, behind, bytes); err != nil {
 		return 0, false, err
@@ -206,6 +209,26 @@ func records(in []types.Record) (out []processor.Record, bytes int64) {
 		bytes += int64(len(o.Data) + len(o.PartitionKey) + len(o.SequenceNumber))
 	}
 	return out, bytes
+}
+
+// expand takes a page's aggregates apart. If that is switched off there is one exception: of an aggregate in which the
+// checkpoint lies some user records are still to come, and the whole would be a record that the checkpoint covers.
+func (r *reader) expand(page []processor.Record) []processor.Record {
+	var whole []processor.Record
+	if !r.polling.cfg.Deaggregate {
+		if len(page) == 0 || page[0].Position().Compare(r.start.From) >= 0 {
+			return page
+		}
+		page, whole = page[:1:1], page[1:]
+	}
+	out := kpl.Expand(page, r.start.HashKeyRange)
+	if f := r.polling.opts.Hooks.Deaggregated; f != nil && out.Aggregates+out.Damaged > 0 {
+		f(config.DeaggregateEvent{
+			Worker: r.polling.opts.Worker, LeaseKey: r.start.LeaseKey,
+			Aggregates: out.Aggregates, Users: out.Users, Outside: out.Outside, Damaged: out.Damaged, Err: out.Err,
+		})
+	}
+	return append(out.Records, whole...)
 }
 
 // deliver hands a page to the consumer; it waits while the consumer has enough. A page without new records says how far

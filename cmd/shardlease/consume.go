@@ -27,7 +27,7 @@ type consumeCmd struct {
 
 // Help is the text below the flags.
 func (consumeCmd) Help() string {
-	return "A JSON line has the members shard, sequence, sub (index in an aggregate, if not 0), key, arrival, and data, or data_base64 if the data is not UTF-8. " +
+	return "A JSON line has the members shard, sequence, sub (index in an aggregate, if not 0), key, arrival, and data, or data_base64 if the data is not UTF-8; and error, with the whole record as data, where a KPL aggregate cannot be taken apart. " +
 		"A record is checkpointed after its line was written, so that each one is printed at least once. " +
 		"Logs go to standard error. SIGTERM or an interrupt stops gracefully; a second one at once."
 }

@@ -28,6 +28,7 @@ type line struct {
 	Arrival  time.Time `json:"arrival"`
 	Data     *string   `json:"data,omitempty"`
 	Base64   []byte    `json:"data_base64,omitempty"`
+	Error    string    `json:"error,omitempty"` // of an aggregate that cannot be taken apart
 }
 
 // appendRecord prints one record with its line's end.
@@ -43,6 +44,9 @@ func appendRecord(to *bytes.Buffer, f Format, shard string, r processor.Record) 
 		l.Data = &text
 	} else {
 		l.Base64 = r.Data
+	}
+	if r.Err != nil {
+		l.Error = r.Err.Error()
 	}
 	e := json.NewEncoder(to)
 	e.SetEscapeHTML(false) // data is for other programs, not for a page

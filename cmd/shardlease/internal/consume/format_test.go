@@ -2,6 +2,7 @@ package consume
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ func TestAppendRecord_printsOneLineThatSaysHowDataIsWritten(t *testing.T) {
 	record := func(sub int64, key, data string) processor.Record {
 		return processor.Record{SequenceNumber: "495", SubSequenceNumber: sub, PartitionKey: key, ApproximateArrival: at, Data: []byte(data)}
 	}
+	failed := record(0, "k", "x")
+	failed.Err = errors.New("its MD5 sum is wrong")
 	const head = `{"shard":"shardId-1","sequence":"495",`
 	for name, c := range map[string]struct {
 		format Format
@@ -25,6 +28,7 @@ func TestAppendRecord_printsOneLineThatSaysHowDataIsWritten(t *testing.T) {
 		"empty data":         {JSON, record(0, "k", ""), head + `"key":"k","arrival":"2026-03-04T04:06:07.089Z","data":""}` + "\n"},
 		"not UTF-8":          {JSON, record(0, "k", "\xff\x00"), head + `"key":"k","arrival":"2026-03-04T04:06:07.089Z","data_base64":"/wA="}` + "\n"},
 		"characters of HTML": {JSON, record(0, "<k>", "a&b\n"), head + `"key":"<k>","arrival":"2026-03-04T04:06:07.089Z","data":"a&b\n"}` + "\n"},
+		"damaged aggregate":  {JSON, failed, head + `"key":"k","arrival":"2026-03-04T04:06:07.089Z","data":"x","error":"its MD5 sum is wrong"}` + "\n"},
 		"data alone":         {Data, record(0, "k", "\xff\x00"), "\xff\x00\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
