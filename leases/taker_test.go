@@ -204,7 +204,7 @@ func TestTaker_saysThatLeasesStayUnreadBecauseEverybodyIsAtItsLimit(t *testing.T
 		b.cfg.MaxLeasesForWorker = 2
 		var mu sync.Mutex
 		var looked config.LookEvent
-		var log strings.Builder
+		var log lockedText
 		w := b.worker("a", "a")
 		w.taker.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		w.taker.hooks = &config.Hooks{WorkerLooked: func(e config.LookEvent) {
@@ -238,4 +238,22 @@ func TestTaker_saysThatLeasesStayUnreadBecauseEverybodyIsAtItsLimit(t *testing.T
 			t.Errorf("%d stay when all are held", e.Unassigned)
 		}
 	})
+}
+
+// lockedText is what was written, for reading while others write.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
