@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/internal/fleettest"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/retrieval/kpl"
@@ -118,6 +120,70 @@ func TestWorker_handsOverWhatOnlyLooksLikeAnAggregate(t *testing.T) {
 		sub, _ := f.Rows()["shardId-000000000000"]["checkpointSubSequenceNumber"].(*types.AttributeValueMemberN)
 		if sub == nil || sub.Value != "1" {
 			t.Errorf("the row's sub-sequence number is %v, want 1, of the last user record", sub)
+		}
+	})
+}
+
+// After a split a producer that has not noticed packs user records of both children, and sends them again to the other child
+// when it does: each comes once, where it belongs.
+func TestWorker_readsEachUserRecordInTheShardOfItsKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1)
+		f.Split("shardId-000000000000")
+		ranges := map[string]hashkey.Range{}
+		for _, s := range f.OpenShards() {
+			r, err := hashkey.ParseRange(*s.HashKeyRange.StartingHashKey, *s.HashKeyRange.EndingHashKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ranges[*s.ShardId] = r
+		}
+		var users []kpl.UserRecord
+		var want []string
+		for i := range 50 {
+			u := kpl.UserRecord{PartitionKey: fmt.Sprint("key ", i), Data: fmt.Append(nil, i)}
+			hash := hashkey.Of(u.PartitionKey)
+			if i%3 == 0 {
+				hash = hashkey.Key{Hi: uint64(i) << 58}
+				u.ExplicitHashKey = hash.String()
+			}
+			users = append(users, u)
+			for id, r := range ranges {
+				if r.Contains(hash) {
+					want = append(want, fmt.Sprint(id, " ", i))
+				}
+			}
+		}
+		data, err := kpl.Aggregate(users...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range ranges {
+			hash := r.Start.String()
+			if _, err := f.Kinesis.PutRecord(t.Context(), &kinesis.PutRecordInput{
+				StreamName: aws.String(fleettest.Stream), PartitionKey: aws.String("a"), ExplicitHashKey: &hash, Data: data,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var mu sync.Mutex
+		var got []string
+		f.StartWith("worker-a", func(s processor.Shard) processor.RecordProcessor {
+			return processor.Each(func(_ context.Context, r processor.Record) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, fmt.Sprintf("%s %s", s.ID, r.Data))
+				return nil
+			})(s)
+		})
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("user records by shard (-want +got):\n%s", diff)
 		}
 	})
 }
