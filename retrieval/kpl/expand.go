@@ -47,7 +47,7 @@ func Expand(page []processor.Record, shard hashkey.Range) Page {
 	}
 
 	out := Page{Records: make([]processor.Record, 0, len(page)-len(t.measured)+t.users)}
-	t.text.Grow(t.keyBytes)
+	t.text = string(t.letters)
 	rest, from := 0, measured{}
 	for _, to := range t.measured {
 		out.keep(page[rest:to.record])
@@ -127,7 +127,7 @@ func (t *tables) admit(out *Page, parent *processor.Record, index int64, u userR
 			return fmt.Errorf("its explicit hash key has index %d, want less than %d", u.explicit, len(explicit))
 		}
 		// Some producers write an empty one where they have none.
-		if e := &explicit[u.explicit]; len(e.raw) > 0 {
+		if e := &explicit[u.explicit]; e.to > e.from {
 			decides, explicitKey = e, t.string(e)
 		}
 	}

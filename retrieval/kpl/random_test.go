@@ -192,9 +192,11 @@ func peculiar(data []byte) (tagged, badExplicit bool) {
 		}
 		if u.hasExplicit {
 			bad := u.explicit >= uint64(len(t.explicit))
-			if !bad && len(t.explicit[u.explicit].raw) > 0 {
-				_, err := hashkey.Parse(string(t.explicit[u.explicit].raw))
-				bad = err != nil
+			if !bad {
+				e := t.explicit[u.explicit]
+				key := string(t.letters[e.from:e.to])
+				_, err := hashkey.Parse(key)
+				bad = key != "" && err != nil
 			}
 			badExplicit = badExplicit || bad
 		}

@@ -3,7 +3,6 @@ package kpl
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/shardlease/shardlease/hashkey"
@@ -17,16 +16,16 @@ type tables struct {
 	keys     []entry // of all aggregates, one table after the other
 	explicit []entry
 	measured []measured
-	keyBytes int // in all of them
 	users    int
-	text     strings.Builder // what the entries' text points into: one allocation, instead of one a key
+	letters  []byte // of all keys, one after the other
+	text     string // the same, once all aggregates were measured: one allocation, instead of one a key
 }
 
-// entry is a key. Its text is made, and its place looked at, once and only if a user record has it.
+// entry is a key: where it stands in the text, and whether it is the shard's, which is looked at once and only if a user
+// record has it.
 type entry struct {
-	raw   []byte
-	text  string
-	place place
+	from, to int
+	place    place
 }
 
 type place uint8
@@ -44,8 +43,8 @@ type measured struct {
 	keys, explicit int // where its tables end; they begin where those before end
 }
 
-// mostKept is how many entries may lie around between two pages: of a table that was larger the memory is let go.
-const mostKept = 1 << 12
+// mostKept is how many entries, or letters, may lie around between two pages: of a table that was larger the memory is let go.
+const mostKept = 1 << 16
 
 var spare = sync.Pool{New: func() any { return new(tables) }}
 
@@ -56,7 +55,7 @@ func borrow(shard hashkey.Range) *tables {
 }
 
 func (t *tables) giveBack() {
-	*t = tables{keys: emptied(t.keys), explicit: emptied(t.explicit), measured: emptied(t.measured)}
+	*t = tables{keys: emptied(t.keys), explicit: emptied(t.explicit), measured: emptied(t.measured), letters: emptied(t.letters)}
 	spare.Put(t)
 }
 
@@ -64,7 +63,6 @@ func emptied[E any](e []E) []E {
 	if cap(e) > mostKept {
 		return nil
 	}
-	clear(e) // lets go of the page
 	return e[:0]
 }
 
@@ -76,7 +74,7 @@ func (t *tables) measure(record int, data []byte) error {
 	if err != nil {
 		return err
 	}
-	users, keyBytes, keys, explicit := 0, 0, len(t.keys), len(t.explicit)
+	users, keys, explicit, letters := 0, len(t.keys), len(t.explicit), len(t.letters)
 	for len(m) > 0 && err == nil {
 		number, value, rest, bad := nextField(m)
 		m, err = rest, bad
@@ -88,36 +86,32 @@ func (t *tables) measure(record int, data []byte) error {
 			continue
 		}
 		if number == partitionKeyTable {
-			t.keys = append(t.keys, entry{raw: value})
-			keyBytes += len(value)
+			t.keys = append(t.keys, t.entry(value))
 		}
 		if number == explicitHashKeyTable {
-			t.explicit = append(t.explicit, entry{raw: value})
-			keyBytes += len(value)
+			t.explicit = append(t.explicit, t.entry(value))
 		}
 	}
 	if err == nil && users == 0 {
 		err = errors.New("it holds no user records")
 	}
 	if err != nil {
-		t.keys, t.explicit = t.keys[:keys], t.explicit[:explicit]
+		t.keys, t.explicit, t.letters = t.keys[:keys], t.explicit[:explicit], t.letters[:letters]
 		return err
 	}
 	t.users += users
-	t.keyBytes += keyBytes
 	t.measured = append(t.measured, measured{record: record, users: users, keys: len(t.keys), explicit: len(t.explicit)})
 	return nil
 }
 
-// string is an entry's key. What was written into the text does not move or change any more.
-func (t *tables) string(e *entry) string {
-	if e.text == "" && len(e.raw) > 0 {
-		at := t.text.Len()
-		t.text.Write(e.raw)
-		e.text = t.text.String()[at:]
-	}
-	return e.text
+func (t *tables) entry(key []byte) entry {
+	from := len(t.letters)
+	t.letters = append(t.letters, key...)
+	return entry{from: from, to: len(t.letters)}
 }
+
+// string is an entry's key.
+func (t *tables) string(e *entry) string { return t.text[e.from:e.to] }
 
 // inside reports whether a key is the shard's: an explicit one by its value, a partition key by its hash.
 func (t *tables) inside(e *entry, explicit bool) (bool, error) {
