@@ -63,6 +63,7 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		{"put", []string{"--stream is missing, want a stream's name"}},
 		{"put --stream= x", []string{"--stream is missing"}},
 		{"put --stream s --endpoint nowhere", []string{"--endpoint is \"nowhere\", want an http or https URL"}},
+		{"put --stream s --aggregate=-1", []string{"--aggregate is -1, want 1 to 100000 lines"}},
 		{"put --stream s --key-field=", []string{"--key-field is empty, want the name of a field"}},
 		{"put --stream s a b", []string{"unexpected argument b"}},
 		{"put --stream s --dynamodb-endpoint http://h", []string{"unknown flag --dynamodb-endpoint", "--kinesis-endpoint"}},

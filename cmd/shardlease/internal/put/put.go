@@ -16,13 +16,16 @@ const giveUpAfter = time.Minute
 // Options say what to put where.
 type Options struct {
 	Stream   string
-	KeyField string    // JSON member that is the partition key; empty: a hash of the line
-	Source   string    // name of the input in messages
-	Where    string    // name of the service in messages
-	Log      io.Writer // progress, what is waited for, and the summary
+	KeyField string // JSON member that is the partition key; empty: a hash of the line
+	// Aggregate is how many lines of one key are packed into one record at most, if they come within a tenth of a second and
+	// fit: without KeyField lines of all keys, under that of the first. 0 and 1: each line is a record.
+	Aggregate int
+	Source    string    // name of the input in messages
+	Where     string    // name of the service in messages
+	Log       io.Writer // progress, what is waited for, and the summary
 }
 
-// Run puts each line of in, as one record, until in ends. Blank lines are left out. The first line that cannot be a record
+// Run puts each line of in, as one record or as a user record of a KPL aggregate, until in ends. Blank lines are left out. The first line that cannot be a record
 // ends it with an error that names the line, after everything before that line was stored; nothing behind it is sent.
 //
 // When ctx ends while in is being read, Run does not wait for that read (a terminal may never answer it).
@@ -39,10 +42,26 @@ func Run(ctx context.Context, api producer.API, in io.Reader, o Options) error {
 	defer stop()
 	r := reader{lines: newLineReader(in, producer.MaxRecordBytes), field: o.KeyField, out: make(chan producer.Record), end: make(chan error, 1)}
 	go r.run(read)
-	stats, err := p.Run(ctx, r.out)
+	records, packed := r.out, func() error { return nil }
+	var k packer
+	if o.Aggregate > 1 {
+		k = packer{most: o.Aggregate, keyed: o.KeyField != "", out: make(chan producer.Record)}
+		done := make(chan error, 1)
+		go func() { done <- k.run(read, r.out) }()
+		records, packed = k.out, func() error { return <-done }
+	}
+	stats, err := p.Run(ctx, records)
 	say("%s", summary(stats))
 	if err != nil {
+		stop()
+		_ = packed() // it only says why nothing more came
 		return err
+	}
+	if err := packed(); err != nil {
+		return err
+	}
+	if k.lines > 0 {
+		say("%d lines in %d records", k.lines, stats.Records)
 	}
 	if err := <-r.end; err != nil { // Run has seen out closed, so that this one is there or about to be
 		return fmt.Errorf("%s, %w", o.Source, err)

@@ -67,8 +67,12 @@ func (s stream) stored(t *testing.T) map[string][]string {
 }
 
 func (s stream) put(ctx context.Context, in string, field string) (log string, err error) {
+	return s.pack(ctx, strings.NewReader(in), field, 0)
+}
+
+func (s stream) pack(ctx context.Context, in io.Reader, field string, lines int) (log string, err error) {
 	var b bytes.Buffer
-	err = put.Run(ctx, s.client, strings.NewReader(in), put.Options{Stream: "s", KeyField: field, Source: "lines.json", Where: "the emulator", Log: &b})
+	err = put.Run(ctx, s.client, in, put.Options{Stream: "s", KeyField: field, Aggregate: lines, Source: "lines.json", Where: "the emulator", Log: &b})
 	return b.String(), err
 }
 
