@@ -93,9 +93,10 @@ requests: ## what a lease costs its table in a minute, by the emulator's counter
 	go test -count=1 -timeout 30m -run TestRequests -v . -request-minutes 10 | grep -v '^=== '
 
 .PHONY: failover
-failover: ## kill -9 of real workers, KILLS times (50), and 500 fleets in virtual time: how late leases are taken
+failover: ## kill -9 of real workers, KILLS times (50), 500 fleets in virtual time, and each state of a hand-off: how late leases are taken
 	go test -count=1 -timeout 30m -v -run TestFailover ./integration -failover-kills $(or $(KILLS),50) -failover-limit 3.3s
 	go test -count=1 -timeout 30m -v -run TestFailover . -failover-seeds $(or $(SEEDS),500) -failover-seed $(SEED)
+	go test -count=1 -timeout 30m -v -run TestHandoff_resolves . -stuck-seeds 20 | grep -v '^=== '
 
 .PHONY: zombie
 zombie: ## SIGSTOP of a real worker for two failover times, TIMES times (20): nothing that it writes afterwards counts

@@ -20,6 +20,7 @@ import (
 var (
 	chaosSeeds = flag.Int("chaos-seeds", 2, "fleets that TestFleet_losesNothingInChaos plays")
 	chaosFirst = flag.Uint64("chaos-first", 1, "seed of the first of them")
+	chaosTell  = flag.Duration("chaos-tell", 0, "tell what happened while nobody delivered records of a shard for longer than this; 0: nothing")
 )
 
 // chaos is a fleet to which everything happens that can happen to processes and their network, at random.
@@ -35,7 +36,22 @@ type chaos struct {
 	last map[string]time.Time // delivery by lease
 	gap  time.Duration        // the largest between two deliveries of a lease
 	note string               // when and where that was
-	log  []string
+	log  []happening
+	long []pause
+}
+
+// happening is something that happened, to one lease or to none in particular.
+type happening struct {
+	at    time.Time
+	lease string
+	what  string
+}
+
+// pause is a time without a delivery of a lease.
+type pause struct {
+	lease       string
+	from, until time.Time
+	by          string // who ended it
 }
 
 // slow is the fleet's processor that takes its time.
@@ -50,8 +66,12 @@ type slow struct {
 func (s *slow) ProcessRecords(ctx context.Context, in processor.ProcessRecordsInput) error {
 	s.c.mu.Lock()
 	now := time.Now()
-	if last, ok := s.c.last[s.lease]; ok && now.Sub(last) > s.c.gap {
+	last, ok := s.c.last[s.lease]
+	if ok && now.Sub(last) > s.c.gap {
 		s.c.gap, s.c.note = now.Sub(last), fmt.Sprintf("%s until %v by %s", s.lease, now.Format("04:05.000"), s.worker)
+	}
+	if ok && *chaosTell > 0 && now.Sub(last) > *chaosTell {
+		s.c.long = append(s.c.long, pause{s.lease, last, now, s.worker})
 	}
 	s.c.last[s.lease] = now
 	s.c.mu.Unlock()
@@ -66,7 +86,37 @@ func (s *slow) ProcessRecords(ctx context.Context, in processor.ProcessRecordsIn
 }
 
 func (c *chaos) say(format string, args ...any) {
-	c.log = append(c.log, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
+	c.happened("", fmt.Sprintf(format, args...))
+}
+
+func (c *chaos) happened(lease, what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = append(c.log, happening{time.Now(), lease, what})
+}
+
+// observe notes what is written to the rows.
+func (c *chaos) observe() {
+	c.Server.ObserveItems(func(i emulator.ItemChange) {
+		row := i.New
+		c.happened(row.Text("leaseKey"), fmt.Sprintf("%s writes %s: %s owner %q, checkpointOwner %q, handoffTo %q, leaving %q",
+			i.Client, row.Text("leaseKey"), row.Text("leaseCounter"), row.Text("leaseOwner"), row.Text("checkpointOwner"), row.Text("handoffTo"),
+			row.Text("tenure", "leaving")))
+	})
+}
+
+// tell tells what happened around each long pause.
+func (c *chaos) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.long {
+		c.T.Logf("for %v nobody delivered records of %s, until %v, by %s:", p.until.Sub(p.from), p.lease, p.until.Format("04:05.000"), p.by)
+		for _, h := range c.log {
+			if (h.lease == "" || h.lease == p.lease) && h.at.After(p.from.Add(-20*time.Second)) && h.at.Before(p.until.Add(time.Second)) {
+				c.T.Log("   ", h.at.Format("04:05.000"), h.what)
+			}
+		}
+	}
 }
 
 func (c *chaos) start() {
@@ -79,6 +129,11 @@ func (c *chaos) start() {
 		return &slow{RecordProcessor: of(s), c: c, worker: id, lease: s.LeaseKey, takes: takes}
 	}, func(cfg *config.Config) {
 		cfg.LeaseManagement.GracefulHandoffTimeout = c.handoff
+		if *chaosTell > 0 {
+			cfg.Hooks = &config.Hooks{WorkerLooked: func(e config.LookEvent) {
+				c.say("%s looked: %d workers, holds %d of %d, err %v", e.Worker, e.Workers, e.Held, e.Target, e.Err)
+			}}
+		}
 	}))
 }
 
@@ -140,6 +195,9 @@ func TestFleet_losesNothingInChaos(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &chaos{Fleet: fleettest.New(t, 6), random: rand.New(rand.NewPCG(seed, 0)), last: map[string]time.Time{}}
 				c.handoff = []time.Duration{0, 5 * time.Second, 200 * time.Millisecond}[c.random.IntN(3)]
+				if *chaosTell > 0 {
+					c.observe()
+				}
 				c.start()
 				c.start()
 				stop := c.Load(200 * time.Millisecond)
@@ -166,10 +224,11 @@ func TestFleet_losesNothingInChaos(t *testing.T) {
 				// The pause is for people: in these fleets one worker after the other may die with the same lease.
 				if overlaps > 0 || t.Failed() {
 					t.Errorf("%d batches were given to a worker after its successor had begun, want 0", overlaps)
-					for _, l := range c.log {
-						t.Log(l)
+					for _, h := range c.log {
+						t.Log(h.at.Format("04:05.000"), h.what)
 					}
 				}
+				c.tell()
 				for len(c.workers) > 0 {
 					w := c.pick()
 					c.leaving.Go(func() {

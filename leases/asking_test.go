@@ -171,6 +171,23 @@ func TestAsk_resolvesWhateverBecomesOfTheTwo(t *testing.T) {
 	}
 }
 
+// Who gave a lease to one that is dead takes it as soon as it may: it knows since when the row stands still.
+func TestAsk_whoGaveALeaseToOneThatIsDeadTakesItBackFirst(t *testing.T) {
+	t.Parallel()
+	for i := range 8 { // its next look is anywhere in the interval after it gave the lease
+		inBubble(t, 2, func(b *bubble) {
+			a, asker, row := b.asked(false)
+			asker.stop()
+			b.within(b.cfg.RenewInterval+second, "handed over", func() bool { return !a.holds(row) })
+			given := b.since()
+			took := b.within(b.cfg.FailoverTime*3/2, "taken back", func() bool { return a.holds(row) }) - given
+			if most := b.cfg.FailoverTime + 500*time.Millisecond; took > most {
+				t.Errorf("run %d: taken back %v after it was given, want at most %v", i, took, most)
+			}
+		})
+	}
+}
+
 func TestAsk_ofItselfResolves(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(b *bubble) {

@@ -357,7 +357,10 @@ func (p *planner) overdue() {
 			return
 		}
 		due := p.due(p.rows[i])
-		if l.Leaving {
+		switch {
+		case p.unaware(p.target[i], i):
+			due = p.rows[i].expires(p.view.failover)
+		case l.Leaving:
 			due = p.leavingSince(i).Add(ripe(p.cfg.FailoverTime) + p.lateness())
 		}
 		at := due.Add(time.Duration(p.turn(i)) * p.cfg.FailoverTime / 40)
@@ -382,6 +385,15 @@ func (p *planner) due(row *Sighting) time.Time {
 	return later(row.Since, p.view.grew.Add(2*p.pace.slow)).Add(p.lateness())
 }
 
+// unaware reports whether worker w came so late that a stale lease is not yet stale to it when others step in: then there is
+// nothing to wait for. A worker that was started in place of a dead one is emptier than all others, and for it the dead one's
+// leases begin to stand still when it first sees them.
+func (p *planner) unaware(w, i int) bool {
+	row := p.rows[i]
+	return w >= 0 && w != p.me && row.Knowledge == Stale &&
+		p.view.appeared[p.fleet.Workers[w].ID].After(row.Since.Add(p.cfg.FailoverTime/4))
+}
+
 // lateness is how long after it could, a worker has done its part for certain: by then it has looked.
 func (p *planner) lateness() time.Duration {
 	interval := cmp.Or(p.cfg.LeaseTakerInterval, p.cfg.FailoverTime/2)
@@ -392,7 +404,7 @@ func (p *planner) lateness() time.Duration {
 func (p *planner) turn(i int) int {
 	before := 0
 	for w, info := range p.fleet.Workers {
-		if w == p.me || w == p.target[i] || w == p.fleet.Leases[i].Former || !info.Go || info.Max > 0 && p.count[w] >= info.Max {
+		if w == p.me || w == p.target[i] || w == p.fleet.Leases[i].Former || !info.Go || info.Max > 0 && p.count[w] >= info.Max || p.unaware(w, i) {
 			continue
 		}
 		less := cmp.Compare(p.count[w], p.count[p.me])

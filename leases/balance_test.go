@@ -231,6 +231,40 @@ func TestPlan_stepsInForAWorkerThatDoesNotTakeItsPart(t *testing.T) {
 	}
 }
 
+// A worker is started in place of one that died. It is the emptiest, and so the one that should have the dead one's leases; but to it
+// they are not stale before they have stood still for a FailoverTime since its start.
+func TestPlan_doesNotWaitForAWorkerThatCameLaterThanTheDeath(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		started  time.Duration // of the one in its place, after the last look that showed the dead one move
+		min, max time.Duration
+	}{
+		"long after":  {6 * second, 10 * second, 10 * second},
+		"right after": {2 * second, 12500 * time.Millisecond, 13 * second},
+	} {
+		before, ls := rows("1:me 2:me 3:me 4:dead 5:dead 6:dead"), rows("1:me 2:me 3:new 4:dead 5:dead 6:dead")
+		v := testView("me")
+		for i := range int64(6) {
+			v = v.Look(renewed(before, i), after(time.Duration(i)*5*second))
+		}
+		death := 25 * second
+		var took time.Duration
+		for at := time.Second; at < 30*second && took == 0; at += second / 4 {
+			live := renewed(before, 5+int64(at/(3*second)))
+			if at >= c.started {
+				live = renewed(ls, 5+int64(at/(3*second)))
+			}
+			v = v.Look(append(live[:3:3], renewed(before, 5)[3:]...), after(death+at))
+			if m := Plan("me", v, planConfig(), nil); len(m.Take) == 3 {
+				took = at
+			}
+		}
+		if took < c.min || took > c.max {
+			t.Errorf("%s: took all that the dead worker had after %v, want between %v and %v", name, took, c.min, c.max)
+		}
+	}
+}
+
 func TestLeaseCount_quotas(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -57,6 +57,9 @@ func (r *LeaseRenewer) Release(ctx context.Context, h *Held) error {
 	if err != nil {
 		return err
 	}
+	if row.InTransit() && r.given != nil {
+		r.given(row, h.clock.Now())
+	}
 	if f := r.hooks.LeaseReleased; f != nil {
 		f(config.LeaseEvent{Worker: r.opts.Worker, LeaseKey: h.key, Counter: row.Counter, Token: h.token, To: row.Owner})
 	}

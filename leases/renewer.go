@@ -50,6 +50,9 @@ type LeaseRenewer struct {
 	fatal   chan error    // why the worker must stop
 	leaving atomic.Bool   // Leave was called
 
+	// given is called with each row that was handed over, as it was left. It is set before anything is held, and must not block.
+	given func(row Lease, at time.Time)
+
 	mu      sync.Mutex
 	held    map[string]*Held
 	agenda  agenda

@@ -89,6 +89,9 @@ func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, op
 	if taker.opts.Strategy == nil {
 		taker.opts.Strategy = LeaseCount{}
 	}
+	// If the peer that got it is dead, nobody knows better than the one who gave it since when the row stands still. All others see
+	// that at their next look.
+	r.given = func(row Lease, at time.Time) { taker.see(func(v View) View { return v.Row(row, at) }) }
 	taker.opts.Strategy = guarded{by: taker.opts.Strategy, worker: opts.Worker, hooks: taker.hooks, log: taker.log}
 	return taker
 }

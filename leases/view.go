@@ -113,7 +113,9 @@ type View struct {
 	started time.Time // of the first whole look since this worker holds nothing
 	grew    time.Time // when a look last showed more than a few workers that the one before had not
 	live    []string  // of the last whole look, sorted
-	settled bool      // starters have stopped appearing, once
+	// appeared is when a whole look first showed each of those; zero for those of the first one, which may have been there before us.
+	appeared map[string]time.Time
+	settled  bool // starters have stopped appearing, once
 
 	// watched are the keys of the rows in the segments that this worker watches, nil if it watches none.
 	watched map[string]bool
@@ -341,15 +343,23 @@ func (v View) lookAround() View {
 	}
 	live := v.liveWorkers()
 	fresh := 0
+	appeared := make(map[string]time.Time, len(live))
 	for _, w := range live {
-		if _, known := slices.BinarySearch(v.live, w); !known && w != v.me {
+		_, known := slices.BinarySearch(v.live, w)
+		if !known && w != v.me {
 			fresh++
+		}
+		switch {
+		case known:
+			appeared[w] = v.appeared[w]
+		case v.live != nil:
+			appeared[w] = v.now
 		}
 	}
 	if v.live != nil && float64(fresh) > quietShare*float64(len(live)) {
 		v.grew = v.now
 	}
-	v.live = live
+	v.live, v.appeared = live, appeared
 	leaving := map[string]time.Time{}
 	for w := range v.saysLeaving() {
 		leaving[w] = v.now

@@ -33,6 +33,43 @@ type Audit struct {
 	firstOf    map[string]time.Time // first delivery by lease key and worker
 	latest     map[string]delivery  // last delivery of each lease
 	moves      []Move
+	watches    map[string][]*Silence // by lease
+}
+
+// Silence is the longest time without a delivery of a lease since it began to be watched.
+type Silence struct {
+	a     *Audit
+	lease string
+	last  time.Time
+	most  time.Duration
+	by    string // who ended that time
+}
+
+// Watch begins to measure how long no worker is given records of a lease. It means something while records are put there all
+// the time.
+func (a *Audit) Watch(lease string) *Silence {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &Silence{a: a, lease: lease, last: time.Now()}
+	a.watches[lease] = append(a.watches[lease], s)
+	return s
+}
+
+// Longest is that time so far, the one that has not ended included, and the worker that ended it.
+func (s *Silence) Longest() (time.Duration, string) {
+	s.a.mu.Lock()
+	defer s.a.mu.Unlock()
+	if now := time.Since(s.last); now > s.most {
+		return now, "nobody"
+	}
+	return s.most, s.by
+}
+
+func (s *Silence) broken(now time.Time, by string) {
+	if d := now.Sub(s.last); d > s.most {
+		s.most, s.by = d, by
+	}
+	s.last = now
 }
 
 // Move is a lease that went from one worker to another, as its records show it.
@@ -58,7 +95,7 @@ func newAudit() *Audit {
 	return &Audit{
 		killed: map[string]bool{}, seen: map[record]bool{}, newest: map[string]int{}, tenures: map[tenure]map[string]int{},
 		tokens: map[string]int64{}, owner: map[string]tenure{}, firstOf: map[string]time.Time{},
-		latest: map[string]delivery{},
+		latest: map[string]delivery{}, watches: map[string][]*Silence{},
 	}
 }
 
@@ -159,6 +196,9 @@ func (a *Audit) deliver(worker string, in processor.ProcessRecordsInput) {
 		a.moves = append(a.moves, Move{Lease: t.lease, From: before.worker, To: worker, At: now, Gap: now.Sub(before.at)})
 	}
 	a.latest[t.lease] = delivery{worker, now}
+	for _, s := range a.watches[t.lease] {
+		s.broken(now, worker)
+	}
 	if a.tenures[t] == nil {
 		a.tenures[t] = map[string]int{}
 	}
