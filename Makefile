@@ -46,8 +46,8 @@ bench: ## benchmarks; ratios are what counts
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for 10 s (FUZZTIME=1m for longer)
-	.ci/fuzz $(or $(FUZZTIME),10s)
+fuzz: ## every fuzz target for 10 s (FUZZTIME=1m for longer, FUZZ=retrieval/kpl for one folder's)
+	.ci/fuzz $(or $(FUZZTIME),10s) $(FUZZ)
 
 .PHONY: demo
 demo: ## the main job on the embedded emulator

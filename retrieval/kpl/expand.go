@@ -93,6 +93,7 @@ func (t *tables) expand(out *Page, page []processor.Record, from, to measured) {
 	out.Aggregates++
 }
 
+// split appends the user records of an aggregate. If it fails it has appended some.
 func (t *tables) split(out *Page, parent *processor.Record, keys, explicit []entry) error {
 	m := body(parent.Data)
 	for index := int64(0); len(m) > 0; {

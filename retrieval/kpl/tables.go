@@ -39,7 +39,6 @@ const (
 // measured is an aggregate that has passed the first look.
 type measured struct {
 	record         int // its index in the page
-	users          int
 	keys, explicit int // where its tables end; they begin where those before end
 }
 
@@ -100,7 +99,7 @@ func (t *tables) measure(record int, data []byte) error {
 		return err
 	}
 	t.users += users
-	t.measured = append(t.measured, measured{record: record, users: users, keys: len(t.keys), explicit: len(t.explicit)})
+	t.measured = append(t.measured, measured{record: record, keys: len(t.keys), explicit: len(t.explicit)})
 	return nil
 }
 
