@@ -130,6 +130,20 @@ func TestHeld_aReplyAfterTheDeadlineBringsNothingBack(t *testing.T) {
 	})
 }
 
+// A process that was stopped and continued may see the answer before the timer that ends the lease.
+func TestHeld_aReplyThatOvertakesTheTimerBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(b *bubble) {
+		w := b.worker("a", "a") // its renewer does not run, so no timer ends the lease
+		h := w.take(0)
+		b.pass(w.cfg.FailoverTime)
+		w.renewer.settle(b.ctx, h, stampOf(h.clock), Written{Lease: h.Lease()}, nil)
+		if h.Context().Err() == nil || w.count("lost") != 1 {
+			t.Errorf("context %v, events %v", h.Context().Err(), w.log())
+		}
+	})
+}
+
 func TestRenewer_survivesWhatTablesDo(t *testing.T) {
 	t.Parallel()
 	const leases = 10

@@ -20,17 +20,17 @@ var mutants = []mutant{
 	{
 		name: "writes are conditioned on the counter alone, not on the nonce", claim: "S1",
 		file: "leases/expression.go", old: "case seen.Tenure != nil:", new: "case seen.Tenure != nil && seen.Counter < 0:",
-		pkg: "./internal/leasetest", run: "TestTable_onTheEmulator",
+		pkg: "./leases", run: "TestHeld_writesNothingToARowMadeAnew",
 	},
 	{
 		name: "owner and counter are taken for one's own write that landed", claim: "S1",
 		file: "leases/tenure.go", old: "return row.TenureSpeaks() && row.Tenure.Nonce == t.Nonce && row.ActualOwner() == t.Worker", new: "return row.ActualOwner() == t.Worker",
-		pkg: "./leases", run: "TestRenewer_twoProcessesWithOneID|TestTable_",
+		pkg: "./leases", run: "TestRenewer_twoProcessesWithOneID",
 	},
 	{
 		name: "a tenure is believed after a Java worker's write", claim: "S1",
 		file: "leases/lease.go", old: "return l.Tenure != nil && l.Tenure.At == l.Counter", new: "return l.Tenure != nil",
-		pkg: "./leases", run: "TestLease_|TestHandoff_|TestLifecycle_",
+		pkg: "./internal/leasetest", run: "TestTable_onTheEmulator",
 	},
 	{
 		name: "a failed condition extends the lease", claim: "S1",
@@ -44,22 +44,22 @@ var mutants = []mutant{
 	},
 	{
 		name: "the owner may act for the whole failover time, without a margin", claim: "S1",
-		file: "leases/renewer.go", old: "return max(failover/20, 50*time.Millisecond)", new: "return -failover",
-		pkg: "./leases", run: "TestHeld_",
+		file: "leases/term.go", old: "return max(failover/20, 50*time.Millisecond)", new: "return -failover",
+		pkg: "./leases", run: "TestHeld_endsAtItsDeadline|TestHeld_looksAtTheClockItself|TestHeld_aReply",
 	},
 	{
 		name: "the lease counts from the reply, not from the request", claim: "S1",
-		file: "leases/renewing.go", old: "counts, known := asked, true", new: "counts, known := now, true",
+		file: "leases/term.go", old: "counts, known := asked, true", new: "counts, known := now, true",
 		pkg: "./leases", run: "TestHeld_|TestRenewer_",
 	},
 	{
 		name: "a processor is called without asking the lease", claim: "S1",
-		file: "leases/held.go", old: "if h.renewer.overdue(h, now) {\n\t\treturn false, h.over()\n\t}", new: "",
+		file: "leases/held.go", old: "if h.renewer.overdue(h, now) {", new: "if h.renewer.overdue(h, stamp{}) {",
 		pkg: "./leases", run: "TestHeld_looksAtTheClockItself",
 	},
 	{
 		name: "after a suspend the lease is used without a renewal", claim: "S1",
-		file: "leases/held.go", old: "return !h.renewer.slept(h, now), nil", new: "return true, nil",
+		file: "leases/held.go", old: "return !h.renewer.doubt(h, now), nil", new: "return true, nil",
 		pkg: "./leases", run: "TestHeld_renewsAfterASuspend",
 	},
 	{
@@ -159,8 +159,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "a new consumer starts beside the one that still drains", claim: "S8",
-		file: "coordinator/consumers.go", old: "case <-before.done:", new: "case <-before.done:\n\t\tdefault:",
-		pkg: ".", run: "TestStop_|TestRun_|TestFleet_|TestHandoff_",
+		file: "coordinator/tenure.go", old: "case <-before.done:", new: "case <-before.done:\n\t\tdefault:",
+		pkg: ".", run: "TestConsumer_|TestStop_names",
 	},
 	{
 		name: "an owner seen for the first time counts as dead", claim: "S1, L3",
@@ -199,7 +199,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "who was asked hands over while its processor still runs", claim: "S8",
-		file: "coordinator/consumers.go", old: "c.consume(ctx, e)\n\tif", new: "go c.consume(ctx, e)\n\t<-e.stop\n\tif",
+		file: "coordinator/tenure.go", old: "c.consume(ctx, e)\n\tif", new: "go c.consume(ctx, e)\n\t<-e.stop\n\tif",
 		pkg: ".", run: "TestHandoff_",
 	},
 	{
@@ -241,5 +241,25 @@ var mutants = []mutant{
 		name: "a page without a next iterator ends the shard", claim: "S3, S5",
 		file: "retrieval/reader.go", old: "done, err := r.ended(ctx, out.ChildShards, behind)", new: "r.final.end = &processor.End{Children: children(out.ChildShards)}\n\t\tdone, err := true, error(nil)",
 		pkg: "./retrieval", run: "TestPolling_",
+	},
+	{
+		name: "a repetition that may have landed is forgotten", claim: "S1",
+		file: "leases/term.go", old: "if r == ByEarlierCall {\n\t\tx.unsure = &asked", new: "if false {\n\t\tx.unsure = &asked",
+		pkg: "./leases", run: "TestHeld_doesNotCountFromACallAfterTheWriteThatPeersSaw",
+	},
+	{
+		name: "a throttled table serves whoever asks, not what keeps leases first", claim: "L1",
+		file: "leases/budget.go", old: "return a.rank < b.rank", new: "return a.rank > b.rank",
+		pkg: "./leases", run: "TestBudget_",
+	},
+	{
+		name: "a release leaves a checkpoint that waits behind", claim: "S3",
+		file: "leases/release.go", old: "if h.lags() {", new: "if h.lags() && h.key == \"\" {",
+		pkg: "./leases", run: "TestDefer_",
+	},
+	{
+		name: "a smaller checkpoint replaces a larger one that waits", claim: "S2",
+		file: "leases/late.go", old: "old.at.Compare(at) > 0: // of", new: "old.at.Compare(at) > 9: // of",
+		pkg: "./leases", run: "TestDefer_",
 	},
 }
