@@ -66,6 +66,22 @@ func TestDefer_costsNoWriteBesideTheRenewals(t *testing.T) {
 	})
 }
 
+// Another consumer of the same tenure starts at the durable checkpoint, which is behind the one that waits.
+func TestDefer_keepsTheLargerOfTwo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(b *bubble) {
+		b.cfg.CheckpointInterval = b.cfg.RenewInterval
+		w := b.worker("a", "a").renewing()
+		h, e := w.take(0), &endings{}
+		e.deferTo(b.t, h, 20)
+		e.deferTo(b.t, h, 10)
+		b.pass(2 * b.cfg.RenewInterval)
+		if at := b.row(0).Checkpoint; at != place(20) {
+			t.Errorf("the row is at %v, want 20", at)
+		}
+	})
+}
+
 func TestDefer_isOffByDefault(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(b *bubble) {

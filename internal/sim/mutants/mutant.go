@@ -160,7 +160,7 @@ var mutants = []mutant{
 	{
 		name: "a new consumer starts beside the one that still drains", claim: "S8",
 		file: "coordinator/tenure.go", old: "case <-before.done:", new: "case <-before.done:\n\t\tdefault:",
-		pkg: ".", run: "TestConsumer_|TestStop_names",
+		pkg: "./coordinator", run: "TestTenure_",
 	},
 	{
 		name: "an owner seen for the first time counts as dead", claim: "S1, L3",
@@ -200,12 +200,12 @@ var mutants = []mutant{
 	{
 		name: "who was asked hands over while its processor still runs", claim: "S8",
 		file: "coordinator/tenure.go", old: "c.consume(ctx, e)\n\tif", new: "go c.consume(ctx, e)\n\t<-e.stop\n\tif",
-		pkg: ".", run: "TestHandoff_",
+		pkg: ".", run: "TestHandoff_cancelsAProcessor",
 	},
 	{
 		name: "the plan moves leases of a balanced fleet", claim: "L3",
 		file: "leases/strategy.go", old: "surplus[w] = max(0, -c.room[w])", new: "surplus[w] = max(0, 1-c.room[w])",
-		pkg: "./leases", run: "TestPlan_|TestStrategies",
+		pkg: "./leases", run: "TestStrategies_|TestPlan_allOf",
 	},
 	{
 		name: "Each skips the record that failed", claim: "S3",
@@ -234,12 +234,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "a leader whose leases are stale still leads", claim: "L5",
-		file: "coordinator/leader.go", old: "(row.Knowledge != leases.Stale || owner == d.me)", new: "owner != \"\"",
+		file: "coordinator/leader.go", old: "(row.Knowledge != leases.Stale || owner == d.me)", new: "row.Knowledge != leases.Unseen",
 		pkg: "./coordinator", run: "TestDeterministicLeader",
 	},
 	{
 		name: "a page without a next iterator ends the shard", claim: "S3, S5",
-		file: "retrieval/reader.go", old: "done, err := r.ended(ctx, out.ChildShards, behind)", new: "r.final.end = &processor.End{Children: children(out.ChildShards)}\n\t\tdone, err := true, error(nil)",
+		file: "retrieval/trouble.go", old: "childrenOf(children, r.start.ShardID); len(out) > 0", new: "childrenOf(children, r.start.ShardID); len(out) >= 0",
 		pkg: "./retrieval", run: "TestPolling_",
 	},
 	{
@@ -261,5 +261,15 @@ var mutants = []mutant{
 		name: "a smaller checkpoint replaces a larger one that waits", claim: "S2",
 		file: "leases/late.go", old: "old.at.Compare(at) > 0: // of", new: "old.at.Compare(at) > 9: // of",
 		pkg: "./leases", run: "TestDefer_",
+	},
+	{
+		name: "a shard ends with one of its children", claim: "S5",
+		file: "retrieval/trouble.go", old: "case at.inherited:", new: "case len(at.children) > 0:",
+		pkg: "./retrieval", run: "TestPolling_waitsForTheChildren",
+	},
+	{
+		name: "a lease is taken under which user code of an earlier tenure still runs", claim: "S8",
+		file: "coordinator/leasecoordinator.go", old: "Busy: shards.lost,", new: "",
+		pkg: ".", run: "TestStop_namesAProcessorOfAnEarlierTenure",
 	},
 }
