@@ -59,7 +59,7 @@ conformance: ## our two seams against dynalite and kinesis-local
 
 .PHONY: reshard
 reshard: ## ten random histories of 200 reshards with kills, two hours each, in virtual time
-	go test -count=1 -timeout 30m -run TestFleet_survivesTwoHours -v . -reshard-seeds 10 -reshard-seed $(SEED)
+	go test -count=1 -timeout 30m -run TestFleet_survivesTwoHours -v . -reshards 200 -reshard-seeds 10 -reshard-seed $(SEED)
 
 .PHONY: storm
 storm: ## half of 10,000 shards split at once, in virtual time (minutes of real time)
@@ -136,4 +136,4 @@ ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci flights-200k reshard storm failover zombie rolling renewal requests balance sim-long sim-race mutants ## CI and all that takes longer
+full: ci sim flights-200k reshard storm failover zombie rolling renewal requests balance sim-long sim-race mutants ## CI and all that takes longer

@@ -188,6 +188,9 @@ func (c *chaos) step() {
 
 func TestFleet_losesNothingInChaos(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	for i := range *chaosSeeds {
 		seed := *chaosFirst + uint64(i)
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

@@ -61,6 +61,9 @@ func TestFleet_losesNoLeaseOverATableThatFailsSomeWrites(t *testing.T) {
 // All writes are throttled for one and a half failover times, at 20 random moments: each time every shard is read again within two
 // of them, and what workers believe is what the table says.
 func TestFleet_readsEverythingAgainAfterItsTableRefusedAllWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const failover = 10 * time.Second
@@ -98,6 +101,9 @@ func TestFleet_readsEverythingAgainAfterItsTableRefusedAllWrites(t *testing.T) {
 // With the shortest failover time one worker is cut off from the table again and again: no batch comes to it under a lease that the
 // other one has begun to use.
 func TestFleet_hasOneOwnerOfAShardAlsoWithAFailoverTimeOfHalfASecond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fleettest.New(t, 2)

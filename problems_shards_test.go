@@ -48,6 +48,9 @@ var scaleShards = flag.Int("scale-shards", 22, "shards of TestFleet_readsEverySh
 // A stream is scaled up by a tenth and then down to half of that under load: nothing is lost, and within a minute each open shard's
 // checkpoint has moved.
 func TestFleet_readsEveryShardOfAStreamThatIsScaledUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := int32(*scaleShards)
@@ -117,6 +120,9 @@ func TestFleet_readsTheChildrenOfTwentyShardsThatEndTogetherWithFewListings(t *t
 
 // A hundred shards end at once and every listing is throttled; a stop obeys its deadline nevertheless.
 func TestStop_obeysItsDeadlineWhileManyShardsEndAndListingsAreThrottled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fleettest.New(t, 100)

@@ -151,6 +151,9 @@ func goroutines(t *testing.T) int {
 }
 
 func TestRun_leavesNoGoroutineInAHundredStartsAndStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fleettest.New(t, 2)
@@ -244,6 +247,9 @@ func TestStop_isQuickWithLeasesOfFinishedShards(t *testing.T) {
 // Ten workers start at once on an empty table, where the service limits how often shards are listed: none fails, and none lists
 // them twice.
 func TestFleet_startsAtOnceWithFewListings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const workers, shards = 10, 40

@@ -113,6 +113,9 @@ func TestFleet_readsOnWheneverAWorkerThatPanicsIsKilled(t *testing.T) {
 // Twelve shards were read to their end and their rows are kept: they weigh nothing when leases are shared, and nobody asks Kinesis
 // for them any more.
 func TestFleet_neitherWeighsNorReadsFinishedShards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fleettest.New(t, 4)
@@ -185,6 +188,9 @@ var startWorkers = flag.Int("start-workers", 5, "workers of TestFleet_startedAtO
 // Workers that start within a second share a stream evenly and then move nothing; one more worker has its share within three looks,
 // and no lease moves twice for it.
 func TestFleet_startedAtOnceSharesEvenlyAndGivesOneMoreItsShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { startAtOnce(t, *startWorkers, 8**startWorkers) })
 }

@@ -41,6 +41,8 @@ func TestFleet_removesTheRowsOfFinishedShards(t *testing.T) {
 var reshardSeeds = flag.Int("reshard-seeds", 1, "random histories of TestFleet_survivesTwoHoursOfReshardsAndKills")
 
 // reshardSeed is the first of them.
+var reshardCount = flag.Int("reshards", 60, "reshards in each; 200 take two hours")
+
 var reshardSeed = flag.Uint64("reshard-seed", 0, "first seed of TestFleet_survivesTwoHoursOfReshardsAndKills; 0 draws one")
 
 func TestFleet_survivesTwoHoursOfReshardsAndKills(t *testing.T) {
@@ -60,7 +62,7 @@ func TestFleet_survivesTwoHoursOfReshardsAndKills(t *testing.T) {
 	}
 }
 
-// twoHours lets a fleet of three live through 200 reshards, one every 36 s, while every few minutes one of it is killed and
+// twoHours lets a fleet of three live through 200 reshards (60 by default), one every 36 s, while every few minutes one of it is killed and
 // replaced. It reads a shard once a second.
 func twoHours(t *testing.T, seed uint64) {
 	t.Helper()
@@ -85,7 +87,7 @@ func twoHours(t *testing.T, seed uint64) {
 		fleet = append(fleet, f.Start(fmt.Sprint("w", i), calm))
 	}
 	began, kills := time.Now(), 0
-	for n := range 200 {
+	for n := range *reshardCount {
 		f.Put(60, 30)
 		f.Reshard(random, 2, 8)
 		f.Put(60, 30)
@@ -106,8 +108,8 @@ func twoHours(t *testing.T, seed uint64) {
 	audits.Store(int64(time.Since(began)/(120*time.Second)) + int64(kills) + 3)
 	listed := listings(f)
 	duplicates := f.Check()
-	t.Logf("seed %d: reshards 200 kills %d produced %d duplicates %d; rows %d open %d created %d deleted %d; ListShards %d, audits at most %d, syncs %d, retries %d; last lag %v",
-		seed, kills, f.Produced(), duplicates, rows, open, created.Load(), deleted.Load(), listed, audits.Load(), syncs.Load(), retries.Load(), lag)
+	t.Logf("seed %d: reshards %d kills %d produced %d duplicates %d; rows %d open %d created %d deleted %d; ListShards %d, audits at most %d, syncs %d, retries %d; last lag %v",
+		seed, *reshardCount, kills, f.Produced(), duplicates, rows, open, created.Load(), deleted.Load(), listed, audits.Load(), syncs.Load(), retries.Load(), lag)
 	if rows != open {
 		t.Errorf("%d rows are left for %d open shards", rows, open)
 	}

@@ -20,6 +20,9 @@ var stormShards = flag.Int("storm-shards", 200, "shards of TestFleet_takesASplit
 // TestFleet_takesASplitStorm splits half of a stream's shards at once under a fleet of four, and prints what G15 asks for, in
 // virtual time: figures are judged by people, only loss, order and rows by the test.
 func TestFleet_takesASplitStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := fleettest.New(t, *stormShards)

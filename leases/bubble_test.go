@@ -105,7 +105,7 @@ func (w *testWorker) under(ctx context.Context) *testWorker { w.ctx = ctx; retur
 
 // worker makes a worker that does nothing yet. Two of one id are two processes with clients of their own.
 func (b *bubble) worker(client, id string) *testWorker {
-	w := &testWorker{bubble: b, id: id, ctx: b.ctx, failed: make(chan error, 1), taken: map[string]time.Duration{}, stop: func() {}}
+	w := &testWorker{bubble: b, id: id, ctx: b.ctx, failed: make(chan error, 2), taken: map[string]time.Duration{}, stop: func() {}}
 	note := func(what string) func(config.LeaseEvent) {
 		return func(e config.LeaseEvent) {
 			w.mu.Lock()
@@ -154,7 +154,9 @@ func (w *testWorker) run(taking bool) {
 	group.Go(func() {
 		defer close(taken)
 		if taking {
-			if err := w.taker.Run(take); err != nil {
+			if err := w.taker.Run(take); isDuplicate(err) {
+				w.failed <- err
+			} else if err != nil {
 				w.t.Error(err)
 			}
 		}

@@ -88,6 +88,11 @@ func (e *KCL3ModeError) Error() string {
 		e.Table, e.Version)
 }
 
+func isDuplicate(err error) bool {
+	_, is := errors.AsType[*DuplicateWorkerError](err)
+	return is
+}
+
 func isKCL3Mode(err error) bool {
 	_, is := errors.AsType[*KCL3ModeError](err)
 	return is

@@ -102,6 +102,9 @@ func (s *fleetSim) anyOf(ls []Lease, n int) []Lease {
 // A fleet of Go and Java workers becomes even, at the pace of the Java ones, and then neither takes a lease from the other
 // again, however long it runs.
 func TestPlan_convergesBesideJavaTakersAndNeverTakesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		leases := rapid.IntRange(1, 16).Draw(t, "leases")

@@ -377,6 +377,62 @@ func TestRenewer_twoProcessesWithOneID(t *testing.T) {
 	})
 }
 
+// What it held is over when it wakes up, so that it has no write that could fail.
+func TestTaker_stopsAfterAFreezeInWhichAReplacementTookItsID(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(b *bubble) {
+		older := b.worker("one", "same").start()
+		b.within(10*second, "all held", func() bool { return len(older.renewer.Held()) == 3 })
+		thaw := b.server.Inject(emulator.Rule{Client: "one", Effect: emulator.Freeze()})
+		b.pass(second)
+		newer := b.worker("two", "same").start()
+		if regained, err := newer.renewer.Regain(b.ctx); err != nil || len(regained) != 3 {
+			t.Fatalf("regained %d, %v", len(regained), err)
+		}
+		b.pass(2 * b.cfg.FailoverTime)
+		if len(older.renewer.Held()) != 0 {
+			t.Fatal("the older one still holds something")
+		}
+		thaw()
+		b.pass(b.cfg.LeaseTakerInterval * 5 / 4)
+		select {
+		case err := <-older.failed:
+			if !isDuplicate(err) || !strings.Contains(err.Error(), "one-host") || !strings.Contains(err.Error(), "two-host") {
+				t.Errorf("the older one's Run: %v", err)
+			}
+		default:
+			t.Error("the older one goes on")
+		}
+		if n := len(newer.renewer.Held()); n != 3 || newer.count("lost") != 0 || older.count("taken") != 3 {
+			t.Errorf("the newer one holds %d; its events %v, the older one's %v", n, newer.log(), older.log())
+		}
+	})
+}
+
+// A namesake that holds what was never ours is one that lives, not one that has just been replaced.
+func TestTaker_stopsBesideANamesakeThatLives(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 4, func(b *bubble) {
+		one, two := b.worker("one", "same").renewing(), b.worker("two", "same")
+		one.take(0)
+		one.take(1)
+		two.start()
+		b.pass(b.cfg.FailoverTime * 9 / 10)
+		if len(two.failed) > 0 {
+			t.Fatal("it stopped at once")
+		}
+		b.pass(b.cfg.FailoverTime)
+		select {
+		case err := <-two.failed:
+			if !isDuplicate(err) {
+				t.Errorf("its Run: %v", err)
+			}
+		default:
+			t.Error("it goes on beside a process of the same id that renews its leases")
+		}
+	})
+}
+
 func TestRenewer_regainHandsOverWhatPeersHaveAskedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(b *bubble) {

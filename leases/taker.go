@@ -40,14 +40,16 @@ type LeaseTaker struct {
 	wake  chan struct{}
 	first chan struct{} // closed after the first look and its takes
 
-	reader    Reader           // what to read next; of Run's goroutine
-	planned   Moves            // of the last look that was planned upon; likewise
-	patience  time.Duration    // how long the next listing may take; likewise
-	missing   time.Time        // since when the table has not been found, zero if it was; likewise
-	full      time.Time        // since when leases stay because everybody is at its limit; zero if none do; likewise
-	warned    bool             // that was said; likewise
-	claims    map[string]claim // takes without an answer; of Run's goroutine
-	followers sync.WaitGroup   // of what was asked for, while Run runs
+	reader    Reader              // what to read next; of Run's goroutine
+	planned   Moves               // of the last look that was planned upon; likewise
+	patience  time.Duration       // how long the next listing may take; likewise
+	missing   time.Time           // since when the table has not been found, zero if it was; likewise
+	full      time.Time           // since when leases stay because everybody is at its limit; zero if none do; likewise
+	warned    bool                // that was said; likewise
+	claims    map[string]claim    // takes without an answer; of Run's goroutine
+	namesakes map[string]namesake // likewise
+	guard     *guarded
+	followers sync.WaitGroup // of what was asked for, while Run runs
 
 	mu       sync.Mutex
 	asked    map[string]*asking
@@ -77,8 +79,8 @@ func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, op
 	taker := &LeaseTaker{
 		table: t, renewer: r, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger,
 		wake: make(chan struct{}, 1), first: make(chan struct{}), claims: map[string]claim{}, failures: map[string]int{},
-		asked: map[string]*asking{},
-		view:  NewView(opts.Worker, cfg),
+		asked: map[string]*asking{}, namesakes: map[string]namesake{},
+		view: NewView(opts.Worker, cfg),
 	}
 	if taker.hooks == nil {
 		taker.hooks = &config.Hooks{}
@@ -92,7 +94,8 @@ func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, op
 	// If the peer that got it is dead, nobody knows better than the one who gave it since when the row stands still. All others see
 	// that at their next look.
 	r.given = func(row Lease, at time.Time) { taker.see(func(v View) View { return v.Row(row, at) }) }
-	taker.opts.Strategy = guarded{by: taker.opts.Strategy, worker: opts.Worker, hooks: taker.hooks, log: taker.log}
+	taker.guard = &guarded{by: taker.opts.Strategy, worker: opts.Worker, hooks: taker.hooks, log: taker.log}
+	taker.opts.Strategy = taker.guard
 	return taker
 }
 
@@ -127,11 +130,12 @@ func (t *LeaseTaker) see(f func(View) View) View {
 // some seconds later: one given up half way could leave a row that nobody serves. What was asked for and has not
 // come is left to Settle. What fails for a passing reason is tried again for ever, with pauses. If the table does not exist
 // any more, for a FailoverTime, or if the very first look, or every take that it led to, meets a *[PermanentError], Run
-// ends with it. Call it once.
+// ends with it; with a *[DuplicateWorkerError] if another process owns leases in this worker's name. Call it once.
 func (t *LeaseTaker) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	defer t.giveBack(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
+	t.guard.ctx = ctx
 	defer t.followers.Wait()
 	defer cancel(context.Canceled)
 	looking, expiring := clock.NewTimer(0), clock.NewTimer(idle)
@@ -166,7 +170,7 @@ func (t *LeaseTaker) Run(ctx context.Context) error {
 				if wait > 0 { // else it was the first half of a look
 					t.firstRoundDone()
 				}
-			case t.isFatal(err), t.isDeleted(err, clock.Now()), isKCL3Mode(err):
+			case t.isFatal(err), t.isDeleted(err, clock.Now()), isKCL3Mode(err), isDuplicate(err):
 				return err
 			default:
 				wait = pause.Next()
@@ -301,6 +305,9 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		return 0, err
 	}
 	at := clock.Now() // after the answer: nothing that it shows is younger
+	if err := t.findNamesake(listing.Leases, at); err != nil {
+		return 0, err
+	}
 	rows := t.renewer.overlaid(t.marked(listing.Leases))
 	view := t.see(func(v View) View {
 		t.reader, v = t.reader.Look(v, scope, rows, listing.ReadUnits, at, t.cfg)

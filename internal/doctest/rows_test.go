@@ -150,6 +150,8 @@ func TestExampleRows_areWhatWorkersWrite(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		take("taken over", 4)
 
+		// It notices late that the row is handed over, so that the looks below do not miss it.
+		f.Server.Inject(emulator.Rule{Client: "worker-d", Operation: "GetItem", Effect: emulator.DelayReply(50 * time.Millisecond)})
 		f.Start("worker-d")
 		marked := func(attribute string, with bool) (shard int) {
 			for {

@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,10 +30,10 @@ func main() {
 	list := flag.Bool("list", false, "print the mutants and try none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *only, *some, *list); err != nil {
+	err := run(ctx, *only, *some, *list)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
-		stop()
 		os.Exit(1)
 	}
 }
@@ -56,7 +57,7 @@ func run(ctx context.Context, only int, some, list bool) error {
 	}
 	chosen, killed := 0, 0
 	for i, m := range mutants {
-		if only > 0 && only != i+1 || some && !isOften(m) {
+		if only > 0 && only != i+1 || some && !slices.Contains(often, m.name) {
 			continue
 		}
 		chosen++
@@ -87,15 +88,6 @@ func run(ctx context.Context, only int, some, list bool) error {
 		return fmt.Errorf("%d of %d survived", chosen-killed, chosen)
 	}
 	return nil
-}
-
-func isOften(m mutant) bool {
-	for _, name := range often {
-		if m.name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func moduleRoot(ctx context.Context) (string, error) {
