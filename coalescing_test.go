@@ -40,8 +40,8 @@ func TestCheckpointInterval_repeatsAtMostItsTimeAfterACrash(t *testing.T) {
 					window := min(interval, renew) + 300*time.Millisecond // a batch comes each 200 ms
 					limit := held * int(window/each+1)
 					t.Logf("killed with %d leases: %d records came again, at most %d", held, again, limit)
-					if held == 0 || again == 0 || again > limit {
-						t.Errorf("%d leases, %d records came again, want some and at most %d", held, again, limit)
+					if held == 0 || again > limit {
+						t.Errorf("%d leases, %d records came again, want at most %d", held, again, limit)
 					}
 				})
 			}

@@ -53,7 +53,8 @@ func (d *deaths) judge(t *testing.T, what string) {
 	t.Logf("%s; death to take over FailoverTime, each lease: %s", what, spread(d.each))
 	t.Logf("%s; the last lease of each death: %s", what, spread(d.last))
 	t.Logf("%s; leases of those who had been the leader: %s", what, spread(d.leaders))
-	if p99, worst := quantile(d.each, 0.99), quantile(d.each, 1); p99 > failoverP99 || worst > failoverMax {
+	p99, worst := quantile(d.each, 0.99), quantile(d.each, 1)
+	if few := len(d.each) < 1000; p99 > failoverP99 && !few || worst > failoverMax { // of a few, 99 of 100 is the worst
 		t.Errorf("%s: death to take is %.3f at p99 and %.3f at most, over FailoverTime; want %v and %v", what, p99, worst, failoverP99, failoverMax)
 	}
 }
