@@ -90,7 +90,7 @@ func scenarios() []scenario {
 				balancedWithin(15*time.Second), movesAtMost(1.6), failedAtMostOne()),
 		},
 		{
-			name: "cold 1,000/10, rows absent", leases: 1000, fleets: both, absent: true, seeds: 5, horizon: 5 * time.Minute, event: start(10, ours, all),
+			name: "cold 1,000/10, rows absent", leases: 1000, fleets: both, absent: true, seeds: 4, horizon: 5 * time.Minute, event: start(10, ours, all),
 			bounds: with(small, balancedWithin(15*time.Second), movesAtMost(1.6)),
 		},
 		{
@@ -102,7 +102,7 @@ func scenarios() []scenario {
 			bounds: with(large, balancedWithin(20*time.Second), movesAtMost(1.6)),
 		},
 		{
-			name: "join 1 to 10 (1,000)", leases: 1000, fleets: both, before: 1, seeds: 5, horizon: 5 * time.Minute, event: start(9, ours, share(9)),
+			name: "join 1 to 10 (1,000)", leases: 1000, fleets: both, before: 1, seeds: 4, horizon: 5 * time.Minute, event: start(9, ours, share(9)),
 			bounds: with(small, balancedWithin(15*time.Second), median("moves over the least", 1.02, result.over), movesAtMost(1.08)),
 		},
 		{
@@ -114,7 +114,7 @@ func scenarios() []scenario {
 			bounds: with(large, balancedWithin(20*time.Second), median("moves over the least", 1.02, result.over), movesAtMost(1.08), failedAtMostOne()),
 		},
 		{
-			name: "crash 1 of 10 (1,000)", leases: 1000, fleets: both, before: 10, seeds: 5, horizon: 5 * time.Minute, event: crash(1),
+			name: "crash 1 of 10 (1,000)", leases: 1000, fleets: both, before: 10, seeds: 4, horizon: 5 * time.Minute, event: crash(1),
 			bounds: with(with(small, takenWithin(1.5, 1.6)...), balancedWithin(30*time.Second)),
 		},
 		{
