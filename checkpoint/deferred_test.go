@@ -122,6 +122,25 @@ func TestDeferred_isWrittenByTheNextRenewalOnceAndOnlyTheNewest(t *testing.T) {
 	}
 }
 
+func TestDeferred_aFlushThatCannotWaitRefusesOnlyWhatWaits(t *testing.T) {
+	t.Parallel()
+	s, tr, _, refused := deferring(t)
+	c := tr.Checkpointer()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Flush(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "flush checkpoint shard at 3: ") || len(*refused) != 0 {
+		t.Errorf("nothing waits: %v, told %v", err, *refused)
+	}
+	tr.BeginBatch(at("9"))
+	must(t, c.CheckpointAt(t.Context(), at("5")))
+	if err := c.Flush(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "flush checkpoint shard at 5: ") || len(*refused) != 1 || (*refused)[0].At != at("5") {
+		t.Errorf("5 waits: %v, told %v", err, *refused)
+	}
+	if s.calls != 0 {
+		t.Errorf("%d writes", s.calls)
+	}
+}
+
 func TestDeferred_flushShardEndAndTwoPhasesAreDurableWhenTheyReturn(t *testing.T) {
 	t.Parallel()
 	s, tr, _, _ := deferring(t)

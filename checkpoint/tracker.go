@@ -284,12 +284,15 @@ func (t *Tracker) decide(r request) (at ExtendedSequenceNumber, write bool, err 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at = r.at
+	if r.flush {
+		at = t.floor
+	}
 	if err := t.late; err != nil {
 		t.late = nil
 		return at, false, err
 	}
 	if r.flush {
-		return t.floor, t.floor.Compare(t.last) != 0, nil
+		return at, at.Compare(t.last) != 0, nil
 	}
 	if r.all {
 		// While the call waited its batch may have failed: then it is not handled. Or the next batch has begun: the caller
@@ -353,12 +356,20 @@ func (t *Tracker) refuse(r request, elapsed time.Duration, cause error) error {
 	if cause == nil {
 		return nil
 	}
-	what := "checkpoint"
-	if r.pending {
+	what, told := "checkpoint", true
+	switch {
+	case r.pending:
 		what = "prepare checkpoint"
+	case r.flush:
+		what = "flush checkpoint"
+		if r.at.IsZero() { // it had no turn, and may have had nothing to do
+			t.mu.Lock()
+			r.at, told = t.floor, t.floor.Compare(t.last) != 0
+			t.mu.Unlock()
+		}
 	}
 	err := fmt.Errorf("%s %s at %s: %w", what, t.opts.LeaseKey, r.at, cause)
-	if t.opts.Refused != nil {
+	if told && t.opts.Refused != nil {
 		t.opts.Refused(Event{At: r.at, Pending: r.pending, Elapsed: elapsed, Err: err})
 	}
 	return err

@@ -15,13 +15,11 @@ import (
 
 var largeRows = flag.Int("large-rows", 260, "rows of the table in TestTaker_sharesATableThatIsTooLargeForWholeLooks")
 
-var largeTable = flag.Bool("large-table", false, "run TestTaker_sharesATableThatIsTooLargeForWholeLooks")
-
 // Real takers and renewers at a table that they cannot read whole within their budget: starters go by the lobby, and then each
 // watches a part. Rows are few and large, because what decides is what a look costs.
 func TestTaker_sharesATableThatIsTooLargeForWholeLooks(t *testing.T) {
-	if !*largeTable {
-		t.Skip("its bounds on reads are missed now and then; go test -run TestTaker_sharesATable ./leases -large-table runs it")
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
 	}
 	t.Parallel()
 	const workers, event = 10, 2.5 // the second: how much more than KCL 2.x may be read in the minute after an event
@@ -57,10 +55,10 @@ func TestTaker_sharesATableThatIsTooLargeForWholeLooks(t *testing.T) {
 		}
 		slices.Sort(gaps)
 		t.Logf("leases of a dead worker were taken after %v to %v, half of them by %v", gaps[0], gaps[len(gaps)-1], gaps[len(gaps)/2])
-		// A fleet of ten looks at what it watches each D/2: so late may the last renewal have been seen. Then D passes, and where the
-		// two watchers of a row have their share already, D/5 to 3D/10 more.
-		if longest := gaps[len(gaps)-1]; longest > 18*b.cfg.FailoverTime/10 {
-			t.Errorf("the last lease of a dead worker was taken after %v, want 1.8 times FailoverTime at most", longest)
+		// A fleet of ten looks at what it watches each D/2, or up to a tenth later: so late may the last renewal have been seen. Then D
+		// passes, and where the two watchers of a row have their share already, D/5 to 3D/10 more: 1.85 D, and the way to the table.
+		if longest := gaps[len(gaps)-1]; longest > 186*b.cfg.FailoverTime/100 {
+			t.Errorf("the last lease of a dead worker was taken after %v, want 1.86 times FailoverTime at most", longest)
 		}
 		b.pass(30 * second)
 
