@@ -114,11 +114,11 @@ func TestFleets_keepTheirPromisesWhateverHappensToThem(t *testing.T) {
 func fail(t *testing.T, s sim.Schedule, r sim.Result) {
 	t.Helper()
 	kept, r := sim.Shrink(t, s, r, 3, *shrink)
-	if *faults != "" {
-		kept = nil // their numbers are those of the schedule that was asked for, not of the seed's
-	}
 	replay := fmt.Sprintf("go test ./internal/sim -count=1 -run TestFleets -v -seed %d -schedules 1 -lasts %v -tries 50", s.Seed, *lasts)
-	if len(kept) > 0 {
+	switch {
+	case *faults != "": // kept are numbers of the schedule that was asked for, not of the seed's
+		replay += " -faults " + *faults
+	case len(kept) > 0:
 		replay += " -faults " + strings.Trim(strings.ReplaceAll(fmt.Sprint(kept), " ", ","), "[]")
 	}
 	files, err := r.WriteTo(t.ArtifactDir())
