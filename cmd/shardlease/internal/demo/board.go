@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlease/shardlease/internal/audit"
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
@@ -22,8 +23,8 @@ type board struct {
 	changed  chan struct{} // closed and replaced at every change
 	produced map[string]int64
 	seen     map[string][]bool // by key, at number-1
-	arrivals []arrival
-	fates    []fate
+	arrivals []audit.Arrival
+	fates    []audit.Fate
 	shards   map[string]*shardState
 	workers  []*workerState
 	timeline []entry
@@ -67,12 +68,6 @@ func wrong(p phase, said string) string {
 	}
 	return said
 }
-
-// The fates.
-const (
-	killed  = "kill -9"
-	stopped = "graceful stop"
-)
 
 // entry is one line of the timeline.
 type entry struct {
@@ -173,10 +168,10 @@ func (b *board) doom(worker, what string) (held []string) {
 	at := b.now()
 	b.change(func() {
 		held = b.held(worker)
-		if b.worker(worker).phase = stopping; what == killed {
+		if b.worker(worker).phase = stopping; what == audit.Killed {
 			b.worker(worker).phase = dying
 		}
-		b.fates = append(b.fates, fate{worker: worker, what: what, at: at, held: held})
+		b.fates = append(b.fates, audit.Fate{Worker: worker, What: what, At: at, Held: held})
 		b.note(at, "%s of %s, which reads %s", what, worker, list(held))
 	})
 	return held
@@ -192,48 +187,50 @@ func (b *board) held(worker string) (ids []string) {
 }
 
 // take takes a report in.
-func (b *board) take(a arrival) {
+func (b *board) take(a audit.Arrival) {
 	b.change(func() {
-		if a.Kind != exited {
+		if a.Kind != audit.Exited {
 			b.arrivals = append(b.arrivals, a)
 		}
 		switch a.Kind {
-		case ready:
-			if w := b.worker(a.worker); w.phase == starting {
+		case audit.Ready:
+			if w := b.worker(a.Worker); w.phase == starting {
 				w.phase = running
 			}
-		case taken:
+		case audit.Taken:
 			finished := ""
 			if b.shard(a.Shard).ended {
 				finished = ", which is finished,"
 			}
-			b.note(a.at, "%s took %s%s%s", a.worker, short(a.Shard), finished, b.since(a))
-		case started:
-			b.shard(a.Shard).owner = a.worker
-		case batch:
+			b.note(a.At, "%s took %s%s%s", a.Worker, audit.Short(a.Shard), finished, b.since(a))
+		case audit.Started:
+			b.shard(a.Shard).owner = a.Worker
+		case audit.Batch:
 			b.deliver(a)
-		case lost, released:
-			if s := b.shard(a.Shard); s.owner == a.worker {
+		case audit.Lost, audit.Released:
+			if s := b.shard(a.Shard); s.owner == a.Worker {
 				s.owner = ""
 			}
 			finished := ""
 			if b.shard(a.Shard).ended {
 				finished = ", which is finished"
 			}
-			b.note(a.at, "%s %s %s%s", a.worker, a.Kind, short(a.Shard), finished)
-		case ended:
+			b.note(a.At, "%s %s %s%s", a.Worker, a.Kind, audit.Short(a.Shard), finished)
+		case audit.Ended:
 			b.shard(a.Shard).ended = true
-			b.note(a.at, "%s read %s to its end", a.worker, short(a.Shard))
-		case exited:
-			w := b.worker(a.worker)
+			b.note(a.At, "%s read %s to its end", a.Worker, audit.Short(a.Shard))
+		case audit.Refused:
+			b.note(a.At, "%s could not checkpoint %s", a.Worker, audit.Short(a.Shard))
+		case audit.Exited:
+			w := b.worker(a.Worker)
 			if w.err = wrong(w.phase, a.Err); w.err != "" {
-				b.note(a.at, "%s %s", a.worker, w.err)
+				b.note(a.At, "%s %s", a.Worker, w.err)
 			} else {
-				b.note(a.at, "%s is gone", a.worker)
+				b.note(a.At, "%s is gone", a.Worker)
 			}
 			w.phase = gone
 			for _, s := range b.shards {
-				if s.owner == a.worker {
+				if s.owner == a.Worker {
 					s.owner = ""
 				}
 			}
@@ -242,19 +239,19 @@ func (b *board) take(a arrival) {
 }
 
 // since says from whom a lease came and how long ago that worker met its fate.
-func (b *board) since(a arrival) string {
-	if a.From == "" || a.From == a.worker {
+func (b *board) since(a audit.Arrival) string {
+	if a.From == "" || a.From == a.Worker {
 		return ""
 	}
 	for _, f := range b.fates {
-		if f.worker == a.From && f.at <= a.at {
-			return fmt.Sprintf(" from %s, %s after its %s", a.From, seconds(a.at-f.at), f.what)
+		if f.Worker == a.From && f.At <= a.At {
+			return fmt.Sprintf(" from %s, %s after its %s", a.From, audit.Seconds(a.At-f.At), f.What)
 		}
 	}
 	return " from " + a.From
 }
 
-func (b *board) deliver(a arrival) {
+func (b *board) deliver(a audit.Arrival) {
 	s := b.shard(a.Shard)
 	for i, key := range a.Keys {
 		n := int(a.Numbers[i])
@@ -275,10 +272,10 @@ func (b *board) deliver(a arrival) {
 }
 
 // evidence is everything for the audit.
-func (b *board) evidence() evidence {
+func (b *board) evidence() audit.Evidence {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return evidence{produced: maps.Clone(b.produced), arrivals: slices.Clone(b.arrivals), fates: slices.Clone(b.fates)}
+	return audit.Evidence{Produced: maps.Clone(b.produced), Arrivals: slices.Clone(b.arrivals), Fates: slices.Clone(b.fates)}
 }
 
 // faults are the workers that ended without being asked to.
@@ -296,7 +293,7 @@ func (b *board) faults() (texts []string) {
 func list(shards []string) string {
 	names := make([]string, len(shards))
 	for i, s := range shards {
-		names[i] = strings.TrimPrefix(short(s), "shard ")
+		names[i] = strings.TrimPrefix(audit.Short(s), "shard ")
 	}
 	switch len(names) {
 	case 0:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardlease/shardlease/internal/audit"
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
@@ -14,15 +15,15 @@ func TestBoard_showsWhoHoldsWhatAndHowFar(t *testing.T) {
 	b := newBoard(loop.Real(), 4)
 	b.join("worker-1")
 	b.join("worker-2")
-	say := func(worker string, r report) { b.take(arrival{report: r, worker: worker, at: b.now()}) }
-	say("worker-1", report{Kind: ready})
-	say("worker-1", report{Kind: taken, Shard: zero})
-	say("worker-1", report{Kind: started, Shard: zero, Token: 1})
-	say("worker-2", report{Kind: started, Shard: one, Token: 1})
+	say := func(worker string, r audit.Report) { b.take(audit.Arrival{Report: r, Worker: worker, At: b.now()}) }
+	say("worker-1", audit.Report{Kind: audit.Ready})
+	say("worker-1", audit.Report{Kind: audit.Taken, Shard: zero})
+	say("worker-1", audit.Report{Kind: audit.Started, Shard: zero, Token: 1})
+	say("worker-2", audit.Report{Kind: audit.Started, Shard: one, Token: 1})
 	for range 4 {
 		b.store("a", zero)
 	}
-	say("worker-1", report{Kind: batch, Shard: zero, Token: 1, Keys: []string{"a", "a", "a"}, Numbers: []int64{1, 2, 2}})
+	say("worker-1", audit.Report{Kind: audit.Batch, Shard: zero, Token: 1, Keys: []string{"a", "a", "a"}, Numbers: []int64{1, 2, 2}})
 
 	var out bytes.Buffer
 	s := &screen{out: &out, terminal: true, board: b}
@@ -35,12 +36,12 @@ func TestBoard_showsWhoHoldsWhatAndHowFar(t *testing.T) {
 			t.Errorf("the screen shows\n%s\nwant %q", &out, want)
 		}
 	}
-	if held := b.doom("worker-1", killed); len(held) != 1 || held[0] != zero {
+	if held := b.doom("worker-1", audit.Killed); len(held) != 1 || held[0] != zero {
 		t.Errorf("worker-1 held %q, want %s", held, zero)
 	}
-	say("worker-1", report{Kind: exited, Err: "ended with signal: killed"})
-	say("worker-2", report{Kind: taken, Shard: zero, From: "worker-1"})
-	say("worker-2", report{Kind: started, Shard: zero, Token: 2})
+	say("worker-1", audit.Report{Kind: audit.Exited, Err: "ended with signal: killed"})
+	say("worker-2", audit.Report{Kind: audit.Taken, Shard: zero, From: "worker-1"})
+	say("worker-2", audit.Report{Kind: audit.Started, Shard: zero, Token: 2})
 	out.Reset()
 	s.draw()
 	for _, want := range []string{"\x1b[", "shard 0   worker-2", "kill -9 of worker-1, which reads shard 0", "worker-1 is gone", "worker-2 took shard 0 from worker-1, 0.0"} {
@@ -51,7 +52,7 @@ func TestBoard_showsWhoHoldsWhatAndHowFar(t *testing.T) {
 	if f := b.faults(); len(f) != 0 {
 		t.Errorf("faults = %q, want none: it was killed on purpose", f)
 	}
-	say("worker-2", report{Kind: exited, Err: "ended with exit status 1; its last words: no such table"})
+	say("worker-2", audit.Report{Kind: audit.Exited, Err: "ended with exit status 1; its last words: no such table"})
 	if f := b.faults(); len(f) != 1 || !strings.Contains(f[0], "worker-2 ended with exit status 1; its last words: no such table") {
 		t.Errorf("faults = %q, want that worker-2 ended by itself", f)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/internal/audit"
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
@@ -75,13 +76,14 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		}
 		return staged
 	}
-	v := audit(b.evidence())
-	v.table = &table
-	v.print(out)
+	v := audit.Judge(b.evidence())
+	v.Print(out)
+	table.print(out)
+	v.PrintMoves(out)
 	_, _ = fmt.Fprintf(out, "  took %.1f s, --seed %d\n", b.now().Seconds(), o.Seed)
-	if !v.ok() {
+	if !v.OK() || len(table.missing()) > 0 {
 		f.printLogs(out)
-		return fmt.Errorf("%w: %d lost, %d out of order, %d never produced, %d open shards without a row", ErrVerdict, v.lost, v.outOfOrder, v.unknown, len(table.missing()))
+		return fmt.Errorf("%w: %d lost, %d out of order, %d never produced, %d open shards without a row", ErrVerdict, v.Lost, v.OutOfOrder, v.Unknown, len(table.missing()))
 	}
 	if faults := b.faults(); len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))

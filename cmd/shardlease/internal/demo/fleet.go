@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardlease/shardlease/internal/audit"
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
@@ -65,7 +66,7 @@ func (f *fleet) start(id string) error {
 		defer close(p.done)
 		broken := f.read(id, out)
 		end := p.end(cmd.Wait(), broken)
-		f.board.take(arrival{report: report{Kind: exited, Err: end}, worker: id, at: f.board.now()})
+		f.board.take(audit.Arrival{Report: audit.Report{Kind: audit.Exited, Err: end}, Worker: id, At: f.board.now()})
 	}()
 	return nil
 }
@@ -78,8 +79,8 @@ func (f *fleet) read(id string, out io.Reader) (broken error) {
 		if err != nil {
 			return broken
 		}
-		a := arrival{worker: id, at: f.board.now()}
-		if err := json.Unmarshal(line, &a.report); err != nil {
+		a := audit.Arrival{Worker: id, At: f.board.now()}
+		if err := json.Unmarshal(line, &a.Report); err != nil {
 			broken = fmt.Errorf("reported %.100q: %w", line, err)
 			continue
 		}

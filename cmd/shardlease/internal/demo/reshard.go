@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/internal/audit"
 )
 
 const (
@@ -128,7 +130,7 @@ func (r *resharder) split(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("split %s: %w", aws.ToString(shard.ShardId), err)
 	}
-	return r.note(ctx, open, "split of "+short(aws.ToString(shard.ShardId)))
+	return r.note(ctx, open, "split of "+audit.Short(aws.ToString(shard.ShardId)))
 }
 
 func (r *resharder) merge(ctx context.Context) error {
@@ -144,7 +146,7 @@ func (r *resharder) merge(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("merge %s and %s: %w", a, b, err)
 	}
-	return r.note(ctx, open, fmt.Sprintf("merge of %s and %s", short(a), short(b)))
+	return r.note(ctx, open, fmt.Sprintf("merge of %s and %s", audit.Short(a), audit.Short(b)))
 }
 
 // scale makes the stream consist of so many equal shards, by splits and merges at once.

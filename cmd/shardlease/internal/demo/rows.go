@@ -3,8 +3,8 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -39,13 +39,13 @@ func without(all, these []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(these, s) })
 }
 
-func (i inventory) print(b *strings.Builder) {
-	fmt.Fprintf(b, "  rows %d, open shards %d\n", len(i.rows), len(i.open))
+func (i inventory) print(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "  rows %d, open shards %d\n", len(i.rows), len(i.open))
 	if left := i.left(); len(left) > 0 {
-		fmt.Fprintf(b, "    left for %s: the row of a finished shard stays until all of its children have a checkpoint, and is looked at every %v\n", list(left), CleanupInterval)
+		_, _ = fmt.Fprintf(w, "    left for %s: the row of a finished shard stays until all of its children have a checkpoint, and is looked at every %v\n", list(left), CleanupInterval)
 	}
 	if missing := i.missing(); len(missing) > 0 {
-		fmt.Fprintf(b, "    none for %s, though open\n", list(missing))
+		_, _ = fmt.Fprintf(w, "    none for %s, though open\n", list(missing))
 	}
 }
 

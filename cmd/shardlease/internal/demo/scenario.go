@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardlease/shardlease/internal/audit"
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
@@ -72,7 +73,7 @@ func (s *scenario) kill(ctx context.Context) error {
 	if id == "" {
 		return errors.New("kill a worker: none is running")
 	}
-	held := s.board.doom(id, killed)
+	held := s.board.doom(id, audit.Killed)
 	if err := s.fleet.kill(ctx, id); err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *scenario) stop(ctx context.Context) error {
 	if id == "" {
 		return errors.New("stop a worker: none is running")
 	}
-	held := s.board.doom(id, stopped)
+	held := s.board.doom(id, audit.Stopped)
 	s.fleet.ask(id)
 	if s.alone(id) {
 		return nil // its shards wait for the one that joins
@@ -109,7 +110,7 @@ func (s *scenario) moved(ctx context.Context, id string, held []string) error {
 		for _, shard := range held {
 			at := s.board.shards[shard]
 			if !at.ended && (at.owner == "" || at.owner == id) {
-				waiting = append(waiting, short(shard))
+				waiting = append(waiting, audit.Short(shard))
 			}
 		}
 		return len(waiting) == 0

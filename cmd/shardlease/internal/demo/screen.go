@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/shardlease/shardlease/internal/audit"
 )
 
 const (
@@ -175,7 +177,7 @@ func shardLine(s *shardState) string {
 	case owner == "":
 		owner = "nobody"
 	}
-	return fmt.Sprintf("  %-9s %-10s %s%s %7d of %d", short(s.id), owner, strings.Repeat("█", full), strings.Repeat("░", barWidth-full), s.delivered, s.stored)
+	return fmt.Sprintf("  %-9s %-10s %s%s %7d of %d", audit.Short(s.id), owner, strings.Repeat("█", full), strings.Repeat("░", barWidth-full), s.delivered, s.stored)
 }
 
 // cut keeps a line from being wrapped.
