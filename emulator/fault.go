@@ -31,7 +31,8 @@ type Rule struct {
 }
 
 // Effect is what a [Rule] does to a request: [Delay], [DelayReply], [Freeze], [Throttle], [Fail], [Refuse], [DropReply]
-// or [CutBody].
+// or [CutBody]; of subscriptions also [SilenceAfter], [CutEventAfter], [GarbageAfter], [UnknownEventAfter], [EndAfter] or
+// [ExceptionAfter].
 type Effect struct {
 	kind    effectKind
 	delay   time.Duration
@@ -39,6 +40,8 @@ type Effect struct {
 	code    string
 	message string
 	bytes   int
+	stream  streamFaultKind
+	events  int
 }
 
 type effectKind int
@@ -53,6 +56,7 @@ const (
 	refuseEffect
 	dropEffect
 	cutEffect
+	streamEffect
 )
 
 // Delay makes the request wait for d before the service sees it.
@@ -165,7 +169,7 @@ func before(ctx context.Context, key CountKey, rules []*activeRule) error {
 			err = &wire.Error{Status: e.status, Code: e.code, Message: e.message}
 		case refuseEffect:
 			err = errRefused
-		case noEffect, delayReplyEffect, dropEffect, cutEffect: // of the reply: see after
+		case noEffect, delayReplyEffect, dropEffect, cutEffect, streamEffect: // of the reply: see after
 		}
 		if err != nil {
 			return err
@@ -184,6 +188,8 @@ func after(resp *response, rules []*activeRule) (delay time.Duration) {
 			resp.drop = true
 		case cutEffect:
 			resp.cut = r.Effect.bytes
+		case streamEffect:
+			resp.events.faults = append(resp.events.faults, r.Effect)
 		case noEffect, delayEffect, freezeEffect, throttleEffect, failEffect, refuseEffect: // of the request: see before
 		}
 	}

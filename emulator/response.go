@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
@@ -20,13 +21,15 @@ var (
 // then it is a stream), so that faults, counts and observers can look at it.
 type response struct {
 	to        http.ResponseWriter
-	crc       bool // the service adds X-Amz-Crc32
-	drop      bool // nothing reaches the client
-	cut       int  // how many bytes of the body reach the client; negative: all
+	ctx       context.Context //nolint:containedctx // the request's: a response is one request, as in net/http
+	crc       bool            // the service adds X-Amz-Crc32
+	drop      bool            // nothing reaches the client
+	cut       int             // how many bytes of the body reach the client; negative: all
 	status    int
 	body      []byte
 	streaming bool
 	sent      int
+	events    events // what is done to a stream; see streamfault.go
 }
 
 func (r *response) Header() http.Header { return r.to.Header() }
@@ -49,7 +52,7 @@ func (r *response) Write(p []byte) (int, error) {
 		r.body = append(r.body, p...)
 		return len(p), nil
 	}
-	return r.pass(p)
+	return r.events.pass(r.ctx, r, p)
 }
 
 // Flush makes the answer a stream: the header and what was written go out now.
@@ -66,7 +69,7 @@ func (r *response) FlushError() error {
 		r.to.WriteHeader(r.status)
 		held := r.body
 		r.body = nil
-		if _, err := r.pass(held); err != nil {
+		if _, err := r.events.pass(r.ctx, r, held); err != nil {
 			return err
 		}
 	}
@@ -90,7 +93,7 @@ func (r *response) finish() error {
 	switch {
 	case r.drop:
 		return errDropped
-	case r.streaming && r.cut >= 0 && r.sent >= r.cut:
+	case r.streaming && (r.cut >= 0 && r.sent >= r.cut || errors.Is(r.events.stopped, errCut)):
 		return errCut
 	case r.streaming:
 		return nil

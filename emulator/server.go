@@ -119,7 +119,7 @@ func (s *Server) serve(client string, w http.ResponseWriter, r *http.Request) er
 		return nil
 	}
 	key := CountKey{Client: client, Service: service.name, Operation: operation}
-	resp := &response{to: w, crc: service.name == DynamoDB, cut: -1}
+	resp := &response{to: w, ctx: r.Context(), crc: service.name == DynamoDB, cut: -1}
 	var used wire.Usage
 	err = s.apply(key, service, resp, r, body, &used)
 

@@ -120,6 +120,16 @@ var fanoutCases = []testCase{
 			t.Errorf("%d ChildShards in the last event, want 2", len(children))
 		}
 	}},
+	{name: "a second subscription is refused within five seconds", has: func(f Features) bool { return f.SubscriptionsExclude }, run: func(t *testing.T, e *env) {
+		name, shard, _ := ten(t, e)
+		consumer := e.consumer(t, name, "reader")
+		first := e.subscribe(t, consumer, shard, types.StartingPosition{Type: types.ShardIteratorTypeTrimHorizon})
+		_, err := kinesis.NewFromConfig(e.cfg).SubscribeToShard(t.Context(), &kinesis.SubscribeToShardInput{
+			ConsumerARN: consumer, ShardId: &shard, StartingPosition: &types.StartingPosition{Type: types.ShardIteratorTypeTrimHorizon},
+		})
+		wantCode(t, "subscribe again", err, "ResourceInUseException")
+		receive(t, first, 10) // is not disturbed by that
+	}},
 	{name: "a subscription of a consumer that does not exist is ResourceNotFoundException", has: func(f Features) bool { return f.SubscribeToShard }, run: func(t *testing.T, e *env) {
 		name := e.stream(t, 1)
 		arn := *e.summary(t, name).StreamARN + "/consumer/nobody:1700000000"

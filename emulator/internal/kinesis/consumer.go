@@ -10,7 +10,12 @@ import (
 	"github.com/shardlease/shardlease/emulator/internal/wire"
 )
 
-const maxConsumers = 20
+// How many consumers a stream may have, and how many of them at a time may be CREATING.
+const (
+	maxConsumers         = 20
+	maxConsumersOnDemand = 50
+	maxConsumersCreating = 5
+)
 
 type consumer struct {
 	stream        *stream
@@ -70,8 +75,8 @@ func (k *Service) registerConsumer(now time.Time, in *registerConsumerInput) (an
 	if s.consumers[in.ConsumerName] != nil {
 		return nil, inUse("Consumer %s of stream %s under account %s already exists.", in.ConsumerName, s.name, Account)
 	}
-	if len(s.consumers) >= maxConsumers {
-		return nil, wire.Errorf("LimitExceededException", "stream %s has %d consumers, want at most %d", s.name, len(s.consumers), maxConsumers)
+	if err := s.roomForConsumer(now); err != nil {
+		return nil, err
 	}
 	c := &consumer{
 		stream: s, name: in.ConsumerName, created: now, readyAt: now.Add(k.cfg.ControlDelay),
@@ -83,6 +88,26 @@ func (k *Service) registerConsumer(now time.Time, in *registerConsumerInput) (an
 	}
 	s.consumers[c.name] = c
 	return registerConsumerOutput{c.shape(now)}, nil
+}
+
+func (s *stream) roomForConsumer(now time.Time) *wire.Error {
+	most := maxConsumers
+	if s.mode == onDemand {
+		most = maxConsumersOnDemand
+	}
+	if len(s.consumers) >= most {
+		return wire.Errorf("LimitExceededException", "stream %s has %d consumers, want at most %d", s.name, len(s.consumers), most)
+	}
+	var young int
+	for _, c := range s.consumers {
+		if c.status(now) == creating {
+			young++
+		}
+	}
+	if young >= maxConsumersCreating {
+		return wire.Errorf("LimitExceededException", "%d consumers of stream %s are CREATING, want at most %d", young, s.name, maxConsumersCreating)
+	}
+	return nil
 }
 
 // consumerRef is how requests name a consumer: by its ARN, or by its name and its stream.
