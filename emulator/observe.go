@@ -13,10 +13,10 @@ type Event struct {
 	Operation string
 	At        time.Time // when the request arrived
 	Duration  time.Duration
-	Request   []byte
+	Request   []byte // as the client sent it: JSON, or CBOR if Kinesis was asked in that
 	Status    int    // HTTP status; 0 if the client got none, because a fault or its own context ended the request
 	Code      string // the error's name, "" for a success
-	Response  []byte // what the service answered, also if a fault kept it from the client; nil for a subscription
+	Response  []byte // what the service answered in the same encoding, also if a fault kept it from the client; nil for a subscription
 }
 
 type observers struct {

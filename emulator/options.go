@@ -27,6 +27,10 @@ func WithControlDelay(d time.Duration) Option {
 
 // WithIndexDelay sets how long a global secondary index that UpdateTable adds stays CREATING while the service would
 // fill it, and how long it stays DELETING. The default, also for values that are not positive, is [WithControlDelay]'s.
+//
+// Give some seconds to a fleet of Java workers of KCL 3 that starts on a table that is new to it: of two that want to add the
+// index, one is refused, and it goes on only if that is because the index is CREATING; one that finds it there already stays
+// idle for ever.
 func WithIndexDelay(d time.Duration) Option {
 	return func(s *settings) { s.indexDelay = max(0, d) }
 }

@@ -3,12 +3,10 @@ package emulator
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"net/http"
 	"strconv"
-	"strings"
 )
 
 // errCut ends an answer that a CutBody rule cuts short, and errDropped one that a DropReply rule swallows.
@@ -26,6 +24,7 @@ type response struct {
 	drop      bool            // nothing reaches the client
 	cut       int             // how many bytes of the body reach the client; negative: all
 	status    int
+	errorCode string // of a modelled error, "" if the service named none
 	body      []byte
 	streaming bool
 	sent      int
@@ -45,6 +44,9 @@ func (r *response) SetBody(body []byte) {
 	r.WriteHeader(http.StatusOK)
 	r.body = body
 }
+
+// SetCode implements wire.CodeSetter.
+func (r *response) SetCode(code string) { r.errorCode = code }
 
 func (r *response) Write(p []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
@@ -119,16 +121,10 @@ func (r *response) code() string {
 	if r.status < http.StatusBadRequest {
 		return ""
 	}
-	var e struct {
-		Type string `json:"__type"`
-	}
-	if json.Unmarshal(r.body, &e) != nil || e.Type == "" {
+	if r.errorCode == "" {
 		return strconv.Itoa(r.status)
 	}
-	if i := strings.LastIndexByte(e.Type, '#'); i >= 0 {
-		return e.Type[i+1:]
-	}
-	return e.Type
+	return r.errorCode
 }
 
 // conditionFailed tells whether the answer with this code reports a condition that did not hold.

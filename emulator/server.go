@@ -37,7 +37,7 @@ type Server struct {
 // backend is what the server knows of a service.
 type backend struct {
 	name      Service
-	codec     wire.Codec
+	codecs    []wire.Codec             // the first is for requests that name none
 	namespace func(code string) string // what precedes an error's code
 	handler   http.Handler
 }
@@ -58,8 +58,8 @@ func New(opts ...Option) *Server {
 	s := &Server{
 		kinesis: k,
 		services: map[string]backend{
-			"Kinesis_20131202":  {Kinesis, wire.JSON11, func(string) string { return "" }, k},
-			"DynamoDB_20120810": {DynamoDB, wire.JSON10, dynamoNamespace, d},
+			"Kinesis_20131202":  {Kinesis, kinesis.Codecs, func(string) string { return "" }, k},
+			"DynamoDB_20120810": {DynamoDB, dynamodb.Codecs, dynamoNamespace, d},
 		},
 		counts: counter{by: Counts{}},
 	}
@@ -163,7 +163,11 @@ func (s *Server) apply(key CountKey, service backend, resp *response, r *http.Re
 	delay := after(resp, struck)
 	if err := before(r.Context(), key, struck); err != nil {
 		if modelled, ok := errors.AsType[*wire.Error](err); ok {
-			wire.WriteError(resp, service.codec, service.namespace(modelled.Code), modelled)
+			codec, unknown := wire.CodecFor(r.Header.Get("Content-Type"), service.codecs...)
+			if unknown != nil {
+				codec = service.codecs[0]
+			}
+			wire.WriteError(resp, codec, service.namespace(modelled.Code), modelled)
 			return nil
 		}
 		return err

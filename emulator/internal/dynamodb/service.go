@@ -9,6 +9,9 @@ import (
 	"github.com/shardlease/shardlease/emulator/internal/wire"
 )
 
+// Codecs are the encodings of requests and answers, that of requests which name none first.
+var Codecs = []wire.Codec{wire.JSON10, wire.JSON11}
+
 // DynamoDB is the service. Its zero value is ready, with no tables; set the options before the first call. Its methods may be
 // called from several goroutines at once, and each call takes effect at one instant.
 type DynamoDB struct {
@@ -78,7 +81,7 @@ var operations = map[string]operation{
 // ServeHTTP answers one call in awsJson1.0, the operation named by X-Amz-Target. It notes the capacity used with [wire.Charge].
 func (d *DynamoDB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	codec, fault := wire.CodecFor(r.Header.Get("Content-Type"), wire.JSON10)
+	codec, fault := wire.CodecFor(r.Header.Get("Content-Type"), Codecs...)
 	if fault != nil {
 		writeError(w, wire.JSON10, fault)
 		return

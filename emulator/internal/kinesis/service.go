@@ -15,6 +15,9 @@ const (
 	Region  = "us-east-1"
 )
 
+// Codecs are the encodings of requests and answers, that of requests which name none first. The SDK for Java speaks CBOR.
+var Codecs = []wire.Codec{wire.JSON11, wire.JSON10, wire.CBOR{}}
+
 // Config is what can be set. The zero value is the service's own behaviour with instant control calls and no limits.
 type Config struct {
 	ControlDelay    time.Duration // how long CREATING, UPDATING and DELETING last
@@ -101,7 +104,7 @@ var operations = map[string]operation{
 
 // ServeHTTP implements http.Handler.
 func (k *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	codec, problem := wire.CodecFor(r.Header.Get("Content-Type"), wire.JSON11)
+	codec, problem := wire.CodecFor(r.Header.Get("Content-Type"), Codecs...)
 	if problem != nil {
 		wire.WriteError(w, wire.JSON11, "", problem)
 		return

@@ -185,6 +185,14 @@ func (e *eventWriter) exception(err *wire.Error) {
 	e.send("exception", ":exception-type", err.Code, map[string]string{"message": err.Message})
 }
 
+// contentType is that of payloads: of JSON without the dialect.
+func (e *eventWriter) contentType() string {
+	if _, isJSON := e.codec.(wire.JSON); isJSON {
+		return "application/json"
+	}
+	return e.codec.ContentType()
+}
+
 // send tells whether the client took the message.
 func (e *eventWriter) send(kind, nameHeader, name string, payload any) bool {
 	text, err := e.codec.Marshal(payload)
@@ -195,7 +203,7 @@ func (e *eventWriter) send(kind, nameHeader, name string, payload any) bool {
 	m.Payload = text
 	m.Headers.Set(":message-type", eventstream.StringValue(kind))
 	m.Headers.Set(nameHeader, eventstream.StringValue(name))
-	m.Headers.Set(":content-type", eventstream.StringValue("application/json"))
+	m.Headers.Set(":content-type", eventstream.StringValue(e.contentType()))
 	if e.encoder.Encode(e.w, m) != nil {
 		return false
 	}

@@ -50,3 +50,8 @@ const maxPresize = 16 << 20
 type BodySetter interface {
 	SetBody(body []byte)
 }
+
+// CodeSetter is a response writer that wants to know an error's code without reading the body.
+type CodeSetter interface {
+	SetCode(code string)
+}

@@ -74,24 +74,25 @@ func (JSON) Marshal(v any) ([]byte, error) {
 // ContentType is the dialect itself.
 func (j JSON) ContentType() string { return string(j) }
 
-// CodecFor chooses the codec for a request's content type; fallback serves requests without one.
-func CodecFor(contentType string, fallback Codec) (Codec, *Error) {
+// CodecFor chooses among the codecs that a service speaks the one for a request's content type; the first serves requests
+// without one.
+func CodecFor(contentType string, spoken ...Codec) (Codec, *Error) {
 	if contentType == "" {
-		return fallback, nil
+		return spoken[0], nil
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		kind = contentType
 	}
-	switch kind {
-	case string(JSON10):
-		return JSON10, nil
-	case string(JSON11):
-		return JSON11, nil
+	want := make([]string, len(spoken))
+	for i, codec := range spoken {
+		if want[i] = codec.ContentType(); want[i] == kind {
+			return codec, nil
+		}
 	}
 	return nil, &Error{
 		Status: http.StatusUnsupportedMediaType, Code: "UnsupportedMediaTypeException",
-		Message: fmt.Sprintf("content type %q, want %s or %s", contentType, JSON10, JSON11),
+		Message: fmt.Sprintf("content type %q, want %s", contentType, strings.Join(want, " or ")),
 	}
 }
 
@@ -129,6 +130,9 @@ func WriteError(w http.ResponseWriter, codec Codec, namespace string, e *Error) 
 	body, err := codec.Marshal(fields)
 	if err != nil { // a field that cannot be encoded: the code and the message can
 		body, _ = codec.Marshal(map[string]any{"__type": namespace + e.Code, "message": e.Message})
+	}
+	if r, ok := w.(CodeSetter); ok {
+		r.SetCode(e.Code)
 	}
 	write(w, codec, e.Status, body)
 }

@@ -10,6 +10,9 @@ import (
 // Time is a timestamp as JSON protocols write it: seconds since 1970, with decimals for the milliseconds.
 type Time struct{ time.Time }
 
+// Millis is the time of Unix milliseconds.
+func Millis(ms int64) Time { return Time{time.UnixMilli(ms)} }
+
 // MarshalJSON implements json.Marshaler.
 func (t Time) MarshalJSON() ([]byte, error) { return AppendMillis(nil, t.UnixMilli()), nil }
 
