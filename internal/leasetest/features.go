@@ -36,7 +36,9 @@ var Kinds = map[string]Features{
 	"dynoxide": {
 		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, ConsistentCapacity: true, DeletionProtection: true, Tags: true, Transactions: true,
 	},
+	"ministack":  without(func(f *Features) { f.ConsistentCapacity = false }),
 	"localstack": everything(),
+	"moto":       without(func(f *Features) { f.ConsistentCapacity = false }), // and its writes are not atomic, which nothing makes up for
 }
 
 func everything() Features {
@@ -46,9 +48,21 @@ func everything() Features {
 	}
 }
 
-// declared compares what was found with what the server's features say.
+func without(change func(*Features)) Features {
+	f := everything()
+	change(&f)
+	return f
+}
+
+// declared compares what was found with what the server's features say, and tells it by an attribute of the test, "has" or
+// "lacks", of which docs/compatibility.md is made.
 func declared(t *testing.T, feature string, declared, works bool) {
 	t.Helper()
+	if works {
+		t.Attr("has", feature)
+	} else {
+		t.Attr("lacks", feature)
+	}
 	switch {
 	case declared && !works:
 		t.Errorf("%s is declared, but does not work", feature)

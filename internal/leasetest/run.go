@@ -37,6 +37,7 @@ func Run(t *testing.T, server Server) {
 	t.Run("reads", s.reads)
 	t.Run("mode", s.modes)
 	t.Run("features", s.features)
+	t.Run("of many at once one succeeds", s.atOnce)
 }
 
 // drop deletes a table at the end of the test.

@@ -1,6 +1,7 @@
 package sourcetest_test
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -19,6 +20,7 @@ var kinds = map[string]func() sourcetest.Features{
 	"aws":           sourcetest.Everything,
 	"kinesis-local": kinesisLocal,
 	"kinesalite":    kinesalite,
+	"ministack":     ministack,
 }
 
 // kinesisLocal is kinesis-mock, the npm package kinesis-local 0.6.2.
@@ -39,13 +41,30 @@ func kinesisLocal() sourcetest.Features {
 func kinesalite() sourcetest.Features {
 	return sourcetest.Features{
 		InvalidIterator: true, InvalidSequence: true, FutureTimestamp: true,
-		EmptyBatchRefused: true, LongBatchRefused: true, LargeRecordRefused: true,
-		SplitAtStartRefused: true, Retention: true,
+		EmptyBatchRefused: true, LongBatchRefused: true, LargeRecordRefused: true, LargeHashKeyRefused: true,
+		SplitAtStartRefused: true, MergeOfStrangersRefused: true, Retention: true, Resharding: true,
+		// It ignores every filter and lists all shards, which is what these ask for.
+		Filters: []types.ShardFilterType{types.ShardFilterTypeFromTrimHorizon, types.ShardFilterTypeFromTimestamp},
 	}
 }
 
+// ministack is the Python package of that name, 1.5.33.
+func ministack() sourcetest.Features {
+	f := sourcetest.Everything()
+	f.Resharding, f.ChildShards, f.EndAtOnce = false, false, false // a split or a merge deletes the parents with their records
+	f.SplitAtStartRefused, f.SplitOfClosedRefused = false, false   // refused, by other errors
+	f.MergeOfStrangersRefused = false
+	f.Retention = false // wrong periods are refused, by other errors
+	f.ListShardsPages, f.NextTokenAlone = false, false
+	f.Filters = []types.ShardFilterType{types.ShardFilterTypeAtLatest, types.ShardFilterTypeAfterShardId}
+	f.InvalidIterator = false // ExpiredIteratorException
+	f.InvalidSequence, f.FutureTimestamp, f.PageBytes = false, false, false
+	f.EmptyBatchRefused, f.LargeHashKeyRefused = false, false
+	return f
+}
+
 // TestForeignServer_behavesAsKinesisDoes runs the suite against the server at SHARDLEASE_KINESIS_ENDPOINT; SHARDLEASE_KINESIS_KIND says which
-// of the servers we know it is: aws (the default), kinesis-local or kinesalite.
+// of the servers we know it is (aws by default).
 func TestForeignServer_behavesAsKinesisDoes(t *testing.T) {
 	endpoint, kind := os.Getenv("SHARDLEASE_KINESIS_ENDPOINT"), os.Getenv("SHARDLEASE_KINESIS_KIND")
 	if endpoint == "" {
@@ -57,7 +76,7 @@ func TestForeignServer_behavesAsKinesisDoes(t *testing.T) {
 	}
 	features, known := kinds[kind]
 	if !known {
-		t.Fatalf("SHARDLEASE_KINESIS_KIND is %q, want aws, kinesis-local or kinesalite", kind)
+		t.Fatalf("SHARDLEASE_KINESIS_KIND is %q, want one of %v", kind, slices.Sorted(maps.Keys(kinds)))
 	}
 	sourcetest.Run(t, awshttp.Prepare(aws.Config{
 		Region:       "us-east-1",

@@ -23,8 +23,8 @@ const patience = 30 * time.Second
 // testCase is one behaviour.
 type testCase struct {
 	name string
-	has  func(Features) bool // nil: every server has it
-	run  func(t *testing.T, e *env)
+	has  func(Features) bool // nil: every server must have it
+	run  func(tb testing.TB, e *env)
 }
 
 // Run tests the server that cfg reaches; every stream it makes is deleted again. The subtests run in parallel and wait in
@@ -36,11 +36,20 @@ func Run(t *testing.T, cfg aws.Config, f Features) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				if c.has != nil && !c.has(f) {
-					t.Logf("declared missing: %s", c.name)
+				if c.has == nil {
+					c.run(t, e)
 					return
 				}
-				c.run(t, e)
+				if c.has(f) {
+					t.Attr("has", c.name)
+					c.run(t, e)
+					return
+				}
+				t.Attr("lacks", c.name)
+				t.Logf("declared missing: %s", c.name)
+				if try(t, c.run, e) {
+					t.Error("this is not declared, but works: declare it")
+				}
 			})
 		}
 	}
@@ -56,9 +65,9 @@ type env struct {
 }
 
 // eventually asks again and again until done says yes, and fails the test after patience.
-func eventually(t *testing.T, what string, done func(ctx context.Context) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func eventually(tb testing.TB, what string, done func(ctx context.Context) bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -66,27 +75,27 @@ func eventually(t *testing.T, what string, done func(ctx context.Context) bool) 
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, patience)
+			tb.Fatalf("%s: not within %s", what, patience)
 		}
 	}
 }
 
 // stream makes a stream of this many shards that lives as long as the test.
-func (e *env) stream(t *testing.T, shards int) string {
-	t.Helper()
+func (e *env) stream(tb testing.TB, shards int) string {
+	tb.Helper()
 	name := fmt.Sprintf("sourcetest-%d-%d", e.run, e.streams.Add(1))
-	_, err := e.CreateStream(t.Context(), &kinesis.CreateStreamInput{StreamName: &name, ShardCount: aws.Int32(int32(shards))})
+	_, err := e.CreateStream(tb.Context(), &kinesis.CreateStreamInput{StreamName: &name, ShardCount: aws.Int32(int32(shards))})
 	if err != nil {
-		t.Fatalf("create stream: %v", err)
+		tb.Fatalf("create stream: %v", err)
 	}
-	e.deleteLater(t, name)
-	e.active(t, name)
+	e.deleteLater(tb, name)
+	e.active(tb, name)
 	return name
 }
 
-func (e *env) deleteLater(t *testing.T, name string) {
-	t.Helper()
-	t.Cleanup(func() {
+func (e *env) deleteLater(tb testing.TB, name string) {
+	tb.Helper()
+	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		in := &kinesis.DeleteStreamInput{StreamName: &name}
@@ -94,37 +103,37 @@ func (e *env) deleteLater(t *testing.T, name string) {
 			in.EnforceConsumerDeletion = aws.Bool(true)
 		}
 		if _, err := e.DeleteStream(ctx, in); err != nil && code(err) != "ResourceNotFoundException" {
-			t.Errorf("delete stream %s: %v", name, err)
+			tb.Errorf("delete stream %s: %v", name, err)
 		}
 	})
 }
 
-func (e *env) summary(t *testing.T, name string) types.StreamDescriptionSummary {
-	t.Helper()
-	out, err := e.DescribeStreamSummary(t.Context(), &kinesis.DescribeStreamSummaryInput{StreamName: &name})
+func (e *env) summary(tb testing.TB, name string) types.StreamDescriptionSummary {
+	tb.Helper()
+	out, err := e.DescribeStreamSummary(tb.Context(), &kinesis.DescribeStreamSummaryInput{StreamName: &name})
 	if err != nil {
-		t.Fatalf("describe stream %s: %v", name, err)
+		tb.Fatalf("describe stream %s: %v", name, err)
 	}
 	return *out.StreamDescriptionSummary
 }
 
 // active waits until the stream is ACTIVE.
-func (e *env) active(t *testing.T, name string) {
-	t.Helper()
-	eventually(t, "stream is ACTIVE", func(context.Context) bool {
-		return e.summary(t, name).StreamStatus == types.StreamStatusActive
+func (e *env) active(tb testing.TB, name string) {
+	tb.Helper()
+	eventually(tb, "stream is ACTIVE", func(context.Context) bool {
+		return e.summary(tb, name).StreamStatus == types.StreamStatusActive
 	})
 }
 
 // shards lists all shards, whatever the pages.
-func (e *env) shards(t *testing.T, name string, filter *types.ShardFilter) []types.Shard {
-	t.Helper()
+func (e *env) shards(tb testing.TB, name string, filter *types.ShardFilter) []types.Shard {
+	tb.Helper()
 	in := &kinesis.ListShardsInput{StreamName: &name, ShardFilter: filter}
 	var all []types.Shard
 	for {
-		out, err := e.ListShards(t.Context(), in)
+		out, err := e.ListShards(tb.Context(), in)
 		if err != nil {
-			t.Fatalf("list shards of %s: %v", name, err)
+			tb.Fatalf("list shards of %s: %v", name, err)
 		}
 		all = append(all, out.Shards...)
 		if out.NextToken == nil {
@@ -135,25 +144,25 @@ func (e *env) shards(t *testing.T, name string, filter *types.ShardFilter) []typ
 }
 
 // put stores one record and returns where.
-func (e *env) put(t *testing.T, name, key, data string) *kinesis.PutRecordOutput {
-	t.Helper()
-	out, err := e.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: &name, PartitionKey: &key, Data: []byte(data)})
+func (e *env) put(tb testing.TB, name, key, data string) *kinesis.PutRecordOutput {
+	tb.Helper()
+	out, err := e.PutRecord(tb.Context(), &kinesis.PutRecordInput{StreamName: &name, PartitionKey: &key, Data: []byte(data)})
 	if err != nil {
-		t.Fatalf("put record: %v", err)
+		tb.Fatalf("put record: %v", err)
 	}
 	return out
 }
 
 // iterator gets one from the beginning, or from where change says.
-func (e *env) iterator(t *testing.T, name, shard string, change func(*kinesis.GetShardIteratorInput)) *string {
-	t.Helper()
+func (e *env) iterator(tb testing.TB, name, shard string, change func(*kinesis.GetShardIteratorInput)) *string {
+	tb.Helper()
 	in := &kinesis.GetShardIteratorInput{StreamName: &name, ShardId: &shard, ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
 	if change != nil {
 		change(in)
 	}
-	out, err := e.GetShardIterator(t.Context(), in)
+	out, err := e.GetShardIterator(tb.Context(), in)
 	if err != nil {
-		t.Fatalf("get %s iterator of %s: %v", in.ShardIteratorType, shard, err)
+		tb.Fatalf("get %s iterator of %s: %v", in.ShardIteratorType, shard, err)
 	}
 	return out.ShardIterator
 }
@@ -165,37 +174,37 @@ func startAt(kind types.ShardIteratorType, number *string) func(*kinesis.GetShar
 }
 
 // read reads until there are n records, or the shard ends, and returns them with the last answer.
-func (e *env) read(t *testing.T, it *string, n int) ([]types.Record, *kinesis.GetRecordsOutput) {
-	t.Helper()
+func (e *env) read(tb testing.TB, it *string, n int) ([]types.Record, *kinesis.GetRecordsOutput) {
+	tb.Helper()
 	var records []types.Record
 	var last *kinesis.GetRecordsOutput
-	eventually(t, fmt.Sprintf("%d records are read", n), func(ctx context.Context) bool {
+	eventually(tb, fmt.Sprintf("%d records are read", n), func(ctx context.Context) bool {
 		out, err := e.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: it})
 		if err != nil {
-			t.Fatalf("get records: %v", err)
+			tb.Fatalf("get records: %v", err)
 		}
 		records, last, it = append(records, out.Records...), out, out.NextShardIterator
 		return len(records) >= n || it == nil
 	})
 	if len(records) != n {
-		t.Fatalf("%d records read, want %d", len(records), n)
+		tb.Fatalf("%d records read, want %d", len(records), n)
 	}
 	return records, last
 }
 
 // end reads on from the answer until the shard ends and returns the last answer; no more records may come.
-func (e *env) end(t *testing.T, from *kinesis.GetRecordsOutput) *kinesis.GetRecordsOutput {
-	t.Helper()
-	eventually(t, "the shard ends", func(ctx context.Context) bool {
+func (e *env) end(tb testing.TB, from *kinesis.GetRecordsOutput) *kinesis.GetRecordsOutput {
+	tb.Helper()
+	eventually(tb, "the shard ends", func(ctx context.Context) bool {
 		if from.NextShardIterator == nil {
 			return true
 		}
 		out, err := e.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: from.NextShardIterator})
 		if err != nil {
-			t.Fatalf("get records: %v", err)
+			tb.Fatalf("get records: %v", err)
 		}
 		if len(out.Records) > 0 {
-			t.Fatalf("%d records behind the last one", len(out.Records))
+			tb.Fatalf("%d records behind the last one", len(out.Records))
 		}
 		from = out
 		return false
@@ -212,10 +221,10 @@ func code(err error) string {
 }
 
 // wantCode fails unless err is the service's error of one of these names.
-func wantCode(t *testing.T, what string, err error, names ...string) {
-	t.Helper()
+func wantCode(tb testing.TB, what string, err error, names ...string) {
+	tb.Helper()
 	if !slices.Contains(names, code(err)) {
-		t.Errorf("%s: error %v, want %v", what, err, names)
+		tb.Errorf("%s: error %v, want %v", what, err, names)
 	}
 }
 
@@ -227,19 +236,19 @@ func texts(records []types.Record) []string {
 	return out
 }
 
-func number(t *testing.T, s *string) *big.Int {
-	t.Helper()
+func number(tb testing.TB, s *string) *big.Int {
+	tb.Helper()
 	n, ok := new(big.Int).SetString(aws.ToString(s), 10)
 	if !ok {
-		t.Fatalf("%q is no number", aws.ToString(s))
+		tb.Fatalf("%q is no number", aws.ToString(s))
 	}
 	return n
 }
 
 // covers tells whether a hash key lies in the shard's range.
-func covers(t *testing.T, s types.Shard, h *big.Int) bool {
-	t.Helper()
-	return h.Cmp(number(t, s.HashKeyRange.StartingHashKey)) >= 0 && h.Cmp(number(t, s.HashKeyRange.EndingHashKey)) <= 0
+func covers(tb testing.TB, s types.Shard, h *big.Int) bool {
+	tb.Helper()
+	return h.Cmp(number(tb, s.HashKeyRange.StartingHashKey)) >= 0 && h.Cmp(number(tb, s.HashKeyRange.EndingHashKey)) <= 0
 }
 
 func hashOf(key string) *big.Int {
@@ -248,19 +257,19 @@ func hashOf(key string) *big.Int {
 }
 
 // middle is the hash key in the middle of a shard's range.
-func middle(t *testing.T, s types.Shard) *string {
-	t.Helper()
-	sum := new(big.Int).Add(number(t, s.HashKeyRange.StartingHashKey), number(t, s.HashKeyRange.EndingHashKey))
+func middle(tb testing.TB, s types.Shard) *string {
+	tb.Helper()
+	sum := new(big.Int).Add(number(tb, s.HashKeyRange.StartingHashKey), number(tb, s.HashKeyRange.EndingHashKey))
 	return aws.String(sum.Rsh(sum, 1).String())
 }
 
-func byID(t *testing.T, shards []types.Shard, id string) types.Shard {
-	t.Helper()
+func byID(tb testing.TB, shards []types.Shard, id string) types.Shard {
+	tb.Helper()
 	for _, s := range shards {
 		if aws.ToString(s.ShardId) == id {
 			return s
 		}
 	}
-	t.Fatalf("shard %s is not listed", id)
+	tb.Fatalf("shard %s is not listed", id)
 	return types.Shard{}
 }
