@@ -49,6 +49,7 @@ var roles = map[string]processor.Factory{
 	"mute":     func(s processor.Shard) processor.RecordProcessor { return &reader{shard: s.ID} },
 	"teller":   func(processor.Shard) processor.RecordProcessor { return &teller{} },
 	"careful":  func(s processor.Shard) processor.RecordProcessor { return &reader{shard: s.ID, checkpoints: true} },
+	"audited":  reporter.Processor,
 }
 
 func TestMain(m *testing.M) {
@@ -121,6 +122,7 @@ type process struct {
 	ended sync.Once
 	mu    sync.Mutex
 	lines []string
+	times []time.Time // when each was read
 	grown chan struct{}
 }
 
@@ -145,9 +147,11 @@ func startProcess(t *testing.T, s spec) *process {
 	}
 	go func() {
 		defer close(p.read)
-		for in := bufio.NewScanner(out); in.Scan(); {
+		in := bufio.NewScanner(out)
+		in.Buffer(nil, 1<<20) // a report names every record of a batch
+		for in.Scan() {
 			p.mu.Lock()
-			p.lines = append(p.lines, in.Text())
+			p.lines, p.times = append(p.lines, in.Text()), append(p.times, time.Now())
 			p.mu.Unlock()
 			select {
 			case p.grown <- struct{}{}:
