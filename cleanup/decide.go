@@ -18,6 +18,7 @@ const (
 	ChildMissing                  // a child has no row
 	ChildNotBegun                 // a child has a row but no checkpoint yet
 	Uncovered                     // the shard is gone, but some of its hash keys are in no unfinished lease
+	JustFinished                  // a request to create the row may still be under way
 
 	Completed // all children have begun
 	Garbage   // the shard is gone, and unfinished leases cover its hash keys
@@ -26,6 +27,7 @@ const (
 var reasonNames = [...]string{
 	"not read to its end", "a parent's lease remains", "its children are not known", "a child has no lease",
 	"a child has not begun", "its shard is gone, and not all of its hash keys have a lease",
+	"it was finished a moment ago",
 	"all children have begun", "its shard is gone, and its hash keys have other leases",
 }
 
@@ -45,6 +47,9 @@ type Known struct {
 	ChildIDs []string
 	Gone     bool // the service lists the stream's shards without this one
 	Covered  bool // unfinished leases cover its hash keys
+	// JustFinished means that the row was not seen finished for as long yet as a request to create it may be under way: if such
+	// a one found no row, it would make it again, and the shard would be read twice.
+	JustFinished bool
 }
 
 // Decide says whether the row l may be deleted, and why. parents and children are those rows of its parents and children
@@ -59,12 +64,18 @@ func Decide(l leases.Lease, parents, children []leases.Lease, known Known) Verdi
 	}
 	v := decideCompleted(childIDs(l, known), children)
 	switch {
-	case v.Delete || !known.Gone:
+	case v.Delete:
+	case !known.Gone:
 		return v
 	case !known.Covered:
 		return Verdict{Reason: Uncovered}
+	default:
+		v = Verdict{Delete: true, Reason: Garbage}
 	}
-	return Verdict{Delete: true, Reason: Garbage}
+	if known.JustFinished {
+		return Verdict{Reason: JustFinished}
+	}
+	return v
 }
 
 func decideCompleted(ids []string, children []leases.Lease) Verdict {

@@ -205,7 +205,7 @@ func TestRun_actsOnNoFailedListing(t *testing.T) {
 	bubble(t, func(ctx context.Context, w *world) {
 		w.abandoned(ctx)
 		m := w.manager("m")
-		m.garbage = time.Now().Add(time.Hour)
+		m.garbage, m.cfg.KeepFinished = time.Now().Add(time.Hour), 0
 		mustPass(w, m) // gone-0, whose child says enough
 		before := w.keys()
 		list := m.opts.Shards
@@ -261,6 +261,7 @@ func TestPass_findsChildrenThatTheRowDoesNotName(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := w.manager("m")
+		m.cfg.KeepFinished = 0
 		never := time.Now().Add(time.Hour * 1000)
 		child := func(i int) leases.Lease {
 			return leases.Lease{Key: children[i].ID, Checkpoint: at("7"), ParentShardIDs: children[i].ParentIDs(), HashKeyRange: children[i].HashKeyRange}

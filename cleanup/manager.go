@@ -33,9 +33,10 @@ type Options struct {
 	Hooks    *config.Hooks // nil: none; called: LeaseDeleted, Retried
 }
 
-// LeaseCleanupManager deletes the rows of finished shards when nobody needs them any more. It remembers nothing of them: each
-// pass finds them anew in the table, so that nothing is forgotten with a worker. (KCL: LeaseCleanupManager, whose queue is
-// lost with its process)
+// LeaseCleanupManager deletes the rows of finished shards when nobody needs them any more, and not before it has seen them finished
+// for [config.LeaseCleanupConfig].KeepFinished. Apart from that time, for which the next leader waits anew, it remembers nothing of them: each pass
+// finds them in the table, so that nothing is forgotten with a worker. (KCL: LeaseCleanupManager, whose queue is lost with its
+// process, and which deletes at once)
 //
 // A row that somebody owns is deleted too. Its owner's next renewal finds it gone and drops the lease, under which nothing
 // runs any more.
@@ -44,8 +45,9 @@ type LeaseCleanupManager struct {
 	cfg   config.LeaseCleanupConfig
 	opts  Options
 
-	atOnce  int       // rows in work at the same time
-	garbage time.Time // when shards are to be listed next
+	atOnce  int                  // rows in work at the same time
+	garbage time.Time            // when shards are to be listed next
+	since   map[string]time.Time // when the rows that are finished were first seen so, by key
 }
 
 const (
@@ -56,6 +58,8 @@ const (
 	// passLimit is how long a pass may take if Interval is less: a table that answers slowly must not keep passes from ending,
 	// but what was begun should have a chance. What a pass leaves is left to the next one.
 	passLimit = time.Minute
+	// glance is how often the rows that this worker knows are looked through for ones that have been finished. It costs no request.
+	glance = 5 * time.Second
 )
 
 // NewLeaseCleanupManager makes a manager over t, usually a *leases.Table. It does no I/O.
@@ -68,19 +72,30 @@ func NewLeaseCleanupManager(t leaseTable, cfg config.LeaseCleanupConfig, opts Op
 }
 
 // Run makes a pass every LeaseCleanupConfig.Interval while this worker leads, the first one after an Interval, until ctx is
-// done; then it returns nil. What fails, for want of a permission too, is told to Hooks.Retried and tried again in the next
+// done; then it returns nil. Between passes it looks, without a request, which rows have been finished. What fails, for want of a permission too, is told to Hooks.Retried and tried again in the next
 // pass: a table with rows too many is no reason to stop reading. Call it once.
 func (m *LeaseCleanupManager) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	// Anywhere in the first interval, so that fleets which restart more often than that come to it as well.
 	m.garbage = clock.Now().Add(loop.Jitter(m.cfg.GarbageInterval, 1))
 	failed := 0
+	next := clock.Now().Add(loop.Jitter(m.cfg.Interval, 0.1))
 	for {
-		wait := loop.Jitter(m.cfg.Interval, 0.1)
-		if err := clock.Sleep(ctx, wait); err != nil {
-			return nil //nolint:nilerr // the end of ctx is how Run ends
+		leads := m.opts.IsLeader()
+		if !leads {
+			m.since = nil
 		}
-		if !m.opts.IsLeader() {
+		if wait := next.Sub(clock.Now()); wait > 0 {
+			if leads {
+				m.watch(clock.Now(), m.opts.Rows())
+			}
+			if err := clock.Sleep(ctx, min(wait, glance)); err != nil {
+				return nil //nolint:nilerr // the end of ctx is how Run ends
+			}
+			continue
+		}
+		next = clock.Now().Add(loop.Jitter(m.cfg.Interval, 0.1))
+		if !leads {
 			continue
 		}
 		pass, cancel := loop.Timeout(ctx, max(m.cfg.Interval, passLimit), "clean up leases")
@@ -96,4 +111,31 @@ func (m *LeaseCleanupManager) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// watch notes which of the rows are finished, and since when they are known to be. What is not among them any more is forgotten: a
+// row that appears once more counts anew.
+func (m *LeaseCleanupManager) watch(now time.Time, rows []leases.Lease) {
+	var since map[string]time.Time
+	for _, l := range rows {
+		if !l.Finished() {
+			continue
+		}
+		if since == nil {
+			since = make(map[string]time.Time, len(m.since)+1)
+		}
+		first, known := m.since[l.Key]
+		if !known {
+			first = now
+		}
+		since[l.Key] = first
+	}
+	m.since = since
+}
+
+// justFinished reports whether a row must still be kept for requests to create it that may be under way: see
+// [config.LeaseCleanupConfig].KeepFinished. The monotonic clock stands still while the machine sleeps; then rows stay longer.
+func (m *LeaseCleanupManager) justFinished(now time.Time, key string) bool {
+	first, known := m.since[key]
+	return !known || now.Sub(first) < m.cfg.KeepFinished
 }

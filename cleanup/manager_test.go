@@ -120,7 +120,7 @@ func (w *world) create(rows ...leases.Lease) {
 // manager is one of a worker whose requests go out under its name. Its options may be changed before it runs.
 func (w *world) manager(name string) *LeaseCleanupManager {
 	detector := retrieval.NewShardDetector(kinesis.NewFromConfig(w.server.ClientConfig(name)), retrieval.DetectorOptions{})
-	return NewLeaseCleanupManager(w.tableOf(name), config.LeaseCleanupConfig{Interval: interval, GarbageInterval: garbage}, Options{
+	return NewLeaseCleanupManager(w.tableOf(name), config.LeaseCleanupConfig{Interval: interval, GarbageInterval: garbage, KeepFinished: w.cfg.Cleanup.KeepFinished}, Options{
 		Worker: name, Rows: w.rows, IsLeader: func() bool { return true }, Hooks: w.hooks(),
 		Shards: func(ctx context.Context) (shards []Shard, err error) {
 			listed, err := detector.ListShards(ctx, "orders", shardsync.Filter{})
@@ -202,9 +202,9 @@ func TestRun_followersDoNothing(t *testing.T) {
 			t.Errorf("%d requests by a follower, rows %s", n, w.keys())
 		}
 		leads.Store(true)
-		w.after(onePass)
+		w.after(2 * onePass)
 		if w.keys() != "l r" {
-			t.Errorf("rows %s a minute after it became leader", w.keys())
+			t.Errorf("rows %s two passes after it became leader", w.keys())
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestRun_readsOnlyTheRowsThatMatter(t *testing.T) {
 		waiting.ChildShardIDs = []string{"c"}
 		w.create(append(rows, waiting, lease("c", checkpoint.TrimHorizon))...)
 		m := w.manager("m")
-		m.garbage = time.Now().Add(time.Hour)
+		m.garbage, m.cfg.KeepFinished = time.Now().Add(time.Hour), 0
 		if res := mustPass(w, m); res.Deleted != 1 || res.Kept[ChildNotBegun] != 1 {
 			t.Errorf("%+v", res)
 		}
@@ -350,6 +350,7 @@ func TestPass_oneBadRowKeepsNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := w.manager("m")
+		m.cfg.KeepFinished = 0
 		m.opts.Rows = func() []leases.Lease { return seen }
 		res, err := m.Pass(ctx)
 		if res.Deleted != 1 || err == nil || !strings.Contains(err.Error(), "bad") {

@@ -21,17 +21,23 @@ type Result struct {
 	Listed   bool           // whether shards were listed
 }
 
-// Pass looks once at all finished rows, whether or not this worker leads, and deletes those that may go. A lineage goes in
+// Pass looks once at all finished rows, whether or not this worker leads, and deletes those that may go, but none
+// that was not seen finished [config.LeaseCleanupConfig].KeepFinished ago, by Run or by a pass. A lineage goes in
 // one pass, oldest first. Shards are listed only if some row waits for what only that can tell, and at most once in a
 // LeaseCleanupConfig.GarbageInterval.
 //
 // An error says how many rows could not be dealt with, and wraps the first error; the others were. Passes of one manager must
 // not overlap; those of several may.
 func (m *LeaseCleanupManager) Pass(ctx context.Context) (Result, error) {
-	p := newPass(m.opts.Rows())
+	clock := loop.ClockOf(ctx)
+	rows := m.opts.Rows()
+	m.watch(clock.Now(), rows)
+	p := newPass(rows)
+	for _, l := range p.finished {
+		p.young[l.Key] = m.justFinished(clock.Now(), l.Key)
+	}
 	res := Result{Finished: len(p.finished)}
 	m.sweep(ctx, p)
-	clock := loop.ClockOf(ctx)
 	if ctx.Err() == nil && !clock.Now().Before(m.garbage) {
 		// Also after a failure: the lister has repeated it, and nothing here is urgent.
 		m.garbage = clock.Now().Add(m.cfg.GarbageInterval)
@@ -57,8 +63,9 @@ func (m *LeaseCleanupManager) Pass(ctx context.Context) (Result, error) {
 type pass struct {
 	rows     map[string]leases.Lease // by shard, as the table was last read; deleted ones leave it
 	finished []leases.Lease
-	open     spans   // what unfinished rows cover
-	byRows   lineage // what rows say
+	young    map[string]bool // of finished: see Known.JustFinished
+	open     spans           // what unfinished rows cover
+	byRows   lineage         // what rows say
 
 	listed    map[string]Shard // nil before shards are listed
 	byListing lineage
@@ -71,7 +78,7 @@ type pass struct {
 }
 
 func newPass(rows []leases.Lease) *pass {
-	p := &pass{rows: make(map[string]leases.Lease, len(rows)), kept: map[string]Reason{}}
+	p := &pass{rows: make(map[string]leases.Lease, len(rows)), kept: map[string]Reason{}, young: map[string]bool{}}
 	ours := make([]leases.Lease, 0, len(rows))
 	for _, l := range rows {
 		if l.Key != l.Shard() { // of another stream, by a worker of many streams
@@ -104,7 +111,7 @@ func (p *pass) fail(err error) {
 
 // known is what rows and listing tell about a shard.
 func (p *pass) known(l leases.Lease) Known {
-	k := Known{Covered: p.open.cover(l.HashKeyRange)}
+	k := Known{Covered: p.open.cover(l.HashKeyRange), JustFinished: p.young[l.Key]}
 	keys := l.HashKeyRange
 	if p.listed != nil {
 		s, there := p.listed[l.Shard()]

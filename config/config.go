@@ -57,6 +57,13 @@ type LeaseCleanupConfig struct {
 	// GarbageInterval is the pause between two looks for leases whose shard the stream has forgotten. Default 30min; 1s to
 	// 24h. (KCL: garbageLeaseCleanupIntervalMillis)
 	GarbageInterval time.Duration
+
+	// KeepFinished is how long the lease of a finished shard stays at least, counted from when the worker that cleans up has seen it
+	// finished. It must be longer than a request to create the lease can be under way: one that came after the deletion would make
+	// the lease again, and the shard would be read twice. The default allows for requests that the network holds up for 30s
+	// after their sender has given them up; for more, add that to 20s. DynamoDB itself refuses requests that were signed
+	// more than five minutes ago. Default 50s; 1s to 24h. (KCL: none, it deletes at once)
+	KeepFinished time.Duration
 }
 
 // CoordinatorConfig is about the worker's own loops.

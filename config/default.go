@@ -22,6 +22,7 @@ const (
 	defaultCapacity               = 10
 	defaultCleanupInterval        = time.Minute
 	defaultGarbageInterval        = 30 * time.Minute
+	defaultKeepFinished           = 50 * time.Second
 	defaultParentPoll             = time.Second
 	defaultShutdownGrace          = 25 * time.Second
 	defaultTaskBackoff            = 500 * time.Millisecond
@@ -57,7 +58,7 @@ func Default(application, stream string) Config {
 			CreateTable:            true,
 			BillingMode:            OnDemand,
 		},
-		Cleanup:     LeaseCleanupConfig{Interval: defaultCleanupInterval, GarbageInterval: defaultGarbageInterval},
+		Cleanup:     LeaseCleanupConfig{Interval: defaultCleanupInterval, GarbageInterval: defaultGarbageInterval, KeepFinished: defaultKeepFinished},
 		Coordinator: CoordinatorConfig{ParentShardPollInterval: defaultParentPoll},
 		Lifecycle:   LifecycleConfig{ShutdownGrace: defaultShutdownGrace, TaskBackoff: defaultTaskBackoff},
 		Retrieval: RetrievalConfig{
@@ -95,6 +96,7 @@ func (c Config) Complete() Config {
 
 	c.Cleanup.Interval = cmp.Or(c.Cleanup.Interval, defaultCleanupInterval)
 	c.Cleanup.GarbageInterval = cmp.Or(c.Cleanup.GarbageInterval, defaultGarbageInterval)
+	c.Cleanup.KeepFinished = cmp.Or(c.Cleanup.KeepFinished, defaultKeepFinished)
 	c.Coordinator.ParentShardPollInterval = cmp.Or(c.Coordinator.ParentShardPollInterval, defaultParentPoll)
 
 	l := &c.Lifecycle

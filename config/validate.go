@@ -37,6 +37,7 @@ func (c Config) Validate() error {
 
 	whenSet(&f, "Cleanup.Interval", c.Cleanup.Interval, time.Second, day)
 	whenSet(&f, "Cleanup.GarbageInterval", c.Cleanup.GarbageInterval, time.Second, day)
+	whenSet(&f, "Cleanup.KeepFinished", c.Cleanup.KeepFinished, time.Second, day)
 	whenSet(&f, "Coordinator.ParentShardPollInterval", c.Coordinator.ParentShardPollInterval, 50*time.Millisecond, 10*time.Minute)
 
 	l, done := c.Lifecycle, c.Complete()

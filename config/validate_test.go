@@ -120,6 +120,7 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 
 		{func(c *Config) { c.Cleanup.Interval = time.Millisecond }, `Cleanup.Interval is 1ms, want 1s to 24h0m0s`},
 		{func(c *Config) { c.Cleanup.GarbageInterval = -1 }, `Cleanup.GarbageInterval is -1ns, want 1s to 24h0m0s`},
+		{func(c *Config) { c.Cleanup.KeepFinished = time.Millisecond }, `Cleanup.KeepFinished is 1ms, want 1s to 24h0m0s`},
 		{
 			func(c *Config) { c.Coordinator.ParentShardPollInterval = time.Hour },
 			`Coordinator.ParentShardPollInterval is 1h0m0s, want 50ms to 10m0s`,

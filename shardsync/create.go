@@ -19,41 +19,26 @@ import (
 // writers is how many rows are created at the same time: 10,000 rows at 5 ms each take a second and a half.
 const writers = 32
 
-// decision is which leases to create, and what of. It is good for some seconds: see the package's documentation.
+// decision is which leases to create, and what of. It is good for [leases.DecisionLife]: see the package's documentation.
 type decision struct {
 	missing []leases.Lease
 	shards  []Shard
 
 	clock      *loop.Clock
-	mono, wall time.Time // when it was begun
+	mono, wall time.Time // before the first look at what it rests on
 }
 
-// shelfLife of a decision. A row that is created, read to its shard's end, followed by its children's first checkpoints, and
-// deleted by a cleanup that makes a pass every minute, takes longer; and 10,000 rows are written in less.
-const shelfLife = 15 * time.Second
-
+// decisionAt begins a decision. It must be called before the first look at what the decision rests on.
 func decisionAt(c *loop.Clock) decision { return decision{clock: c, mono: c.Now(), wall: c.Wall()} }
 
 // stale reports whether the decision must not be followed any more. The monotonic clock stands still during a suspend, the
 // other one may be set back.
 func (d decision) stale() bool {
-	return d.clock.Since(d.mono) >= shelfLife || d.clock.Wall().Sub(d.wall) >= shelfLife
+	return d.clock.Since(d.mono) >= leases.DecisionLife || d.clock.Wall().Sub(d.wall) >= leases.DecisionLife
 }
 
 // errStale ends the creation of rows that were decided on too long ago. Decide again.
 var errStale = errors.New("what was decided is too old to be done")
-
-// follow runs f, which does what was decided, with a context that ends with the decision: one write may be tried again and
-// again. The error wraps [errStale] if that came first.
-func (d decision) follow(ctx context.Context, f func(context.Context) error) error {
-	bounded, cancel := loop.Timeout(ctx, shelfLife-d.clock.Since(d.mono), "create leases")
-	defer cancel()
-	err := f(bounded)
-	if err != nil && ctx.Err() == nil && d.stale() {
-		return fmt.Errorf("%w: %w", errStale, err)
-	}
-	return err
-}
 
 // fill creates missing rows, or waits while somebody else does. It is not done if that one stopped half way, or if we took
 // too long.
@@ -61,19 +46,16 @@ func (d decision) follow(ctx context.Context, f func(context.Context) error) err
 // A fleet that starts on an empty table would try to create every row once per worker. So the first row decides: whoever
 // creates it creates the rest.
 func (s *HierarchicalShardSyncer) fill(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
-	first := false
-	err = d.follow(ctx, func(ctx context.Context) error {
-		if first, err = s.create(ctx, d, d.missing[0]); err != nil || !first {
-			return err
-		}
-		ev.Created++
-		return s.createAll(ctx, d, d.missing[1:], ev)
-	})
+	first, err := s.create(ctx, d, d.missing[0])
 	switch {
-	case errors.Is(err, errStale):
-		return false, nil
 	case err == nil && !first:
 		return s.await(ctx, d.missing[1:])
+	case err == nil:
+		ev.Created++
+		err = s.createAll(ctx, d, d.missing[1:], ev)
+	}
+	if errors.Is(err, errStale) {
+		return false, nil
 	}
 	return err == nil, err
 }
@@ -83,22 +65,19 @@ func (s *HierarchicalShardSyncer) fill(ctx context.Context, d decision, ev *conf
 func (s *HierarchicalShardSyncer) fillNow(ctx context.Context, d decision, ev *config.SyncEvent) (done bool, err error) {
 	first := max(slices.IndexFunc(d.missing, func(l leases.Lease) bool { return l.Checkpoint == checkpoint.Latest }), 0)
 	d.missing[0], d.missing[first] = d.missing[first], d.missing[0]
-	err = d.follow(ctx, func(ctx context.Context) error {
-		created, err := s.create(ctx, d, d.missing[0])
-		switch {
-		case err != nil:
-			return err
-		case created:
-			ev.Created++
-		case d.missing[0].Checkpoint == checkpoint.Latest:
-			row, _, err := s.table.Get(ctx, d.missing[0].Key)
-			if err != nil {
-				return err
-			}
+	created, err := s.create(ctx, d, d.missing[0])
+	switch {
+	case created:
+		ev.Created++
+	case err == nil && d.missing[0].Checkpoint == checkpoint.Latest:
+		var row leases.Lease
+		if row, _, err = s.table.Get(ctx, d.missing[0].Key); err == nil {
 			adopt(d.missing[1:], row.StartAtMillis)
 		}
-		return s.createAll(ctx, d, d.missing[1:], ev)
-	})
+	}
+	if err == nil {
+		err = s.createAll(ctx, d, d.missing[1:], ev)
+	}
 	if errors.Is(err, errStale) {
 		return false, nil
 	}
@@ -128,16 +107,18 @@ func (s *HierarchicalShardSyncer) createAll(ctx context.Context, d decision, mis
 	return err
 }
 
-// create creates a row that was decided on, if there is none.
+// create creates a row that was decided on, if there is none. Every row is created here: the request, which may be repeated again
+// and again, is given up when the decision is too old. Then the error wraps [errStale].
 func (s *HierarchicalShardSyncer) create(ctx context.Context, d decision, l leases.Lease) (bool, error) {
 	if d.stale() {
 		return false, errStale
 	}
-	return s.createRow(ctx, l)
-}
-
-func (s *HierarchicalShardSyncer) createRow(ctx context.Context, l leases.Lease) (bool, error) {
-	created, err := s.table.Create(ctx, l)
+	bounded, cancel := loop.Timeout(ctx, leases.DecisionLife-d.clock.Since(d.mono), "create lease "+l.Key)
+	created, err := s.table.Create(bounded, l)
+	cancel()
+	if err != nil && ctx.Err() == nil && d.stale() {
+		return false, fmt.Errorf("%w: %w", errStale, err)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -32,5 +32,7 @@
 //
 // A process can be stopped between its decision to create a row and the write, for hours. Meanwhile another one may have
 // created the row, read the shard to its end, and deleted the row. The first process would create it again, and the shard
-// would be read twice. So a decision is good for some seconds, by both clocks; after that it is made anew from the table.
+// would be read twice. So a decision is good for some seconds from the first look at what it rests on, by both clocks; after that it
+// is made anew from the table. The request itself may be late, too: for that, package cleanup keeps finished rows for a while. The
+// constants of package leases say how the times add up ([config.LeaseCleanupConfig].KeepFinished).
 package shardsync

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
 )
 
@@ -18,6 +19,7 @@ import (
 // The error wraps [ErrOtherHistory] if open shards are left that nobody will read because their leases are finished.
 func (s *HierarchicalShardSyncer) repair(ctx context.Context, ev *config.SyncEvent) error {
 	for {
+		d := decisionAt(loop.ClockOf(ctx))
 		have, err := s.rows(ctx)
 		if err != nil {
 			return err
@@ -29,8 +31,7 @@ func (s *HierarchicalShardSyncer) repair(ctx context.Context, ev *config.SyncEve
 		if err := s.check(ctx); err != nil {
 			return err
 		}
-		d, err := s.decide(ctx, have, ev)
-		if err != nil {
+		if err := s.decide(ctx, &d, have, ev); err != nil {
 			return err
 		}
 		if len(d.missing) > 0 {

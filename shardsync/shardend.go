@@ -37,6 +37,9 @@ type ChildShard struct {
 // rows that its lineage lacks are created first, as [DetermineNewLeases] says; while a lease in that lineage is unfinished
 // the error wraps [ErrOtherParentUnread].
 //
+// What makes it right to create the children is that the parent is not finished: the caller holds its lease, has just made sure of that
+// ([leases.Held.Usable]), and does so again before another call. What has not been done [leases.DecisionLife] later is not done.
+//
 // An error means that it is not known which of the steps were done; call EndShard again. It is idempotent.
 // (KCL: ShutdownTask.takeShardEndAction)
 func (s *HierarchicalShardSyncer) EndShard(ctx context.Context, parent leases.Lease, end End) error {
@@ -47,13 +50,14 @@ func (s *HierarchicalShardSyncer) EndShard(ctx context.Context, parent leases.Le
 }
 
 func (s *HierarchicalShardSyncer) endShard(ctx context.Context, parent leases.Lease, end End) error {
+	d := decisionAt(loop.ClockOf(ctx))
 	children, err := s.childLeases(ctx, parent, end)
 	if err != nil || len(children) == 0 {
 		return err
 	}
 	ids := make([]string, 0, len(children))
 	for _, child := range children {
-		if err := s.createChild(ctx, parent, child); err != nil {
+		if err := s.createChild(ctx, d, parent, child); err != nil {
 			return err
 		}
 		ids = append(ids, child.Key)
@@ -96,7 +100,7 @@ func (s *HierarchicalShardSyncer) childLeases(ctx context.Context, parent leases
 }
 
 // createChild creates a child's row if there is none. A row of the other parent of a merge comes first.
-func (s *HierarchicalShardSyncer) createChild(ctx context.Context, parent, child leases.Lease) error {
+func (s *HierarchicalShardSyncer) createChild(ctx context.Context, d decision, parent, child leases.Lease) error {
 	for _, other := range child.ParentShardIDs {
 		if other == parent.Shard() {
 			continue
@@ -115,7 +119,7 @@ func (s *HierarchicalShardSyncer) createChild(ctx context.Context, parent, child
 			return fmt.Errorf("child %s of shards %q: %w", child.Key, child.ParentShardIDs, err)
 		}
 	}
-	_, err := s.createRow(ctx, child)
+	_, err := s.create(ctx, d, child)
 	return err
 }
 

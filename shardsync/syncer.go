@@ -94,6 +94,7 @@ func (s *HierarchicalShardSyncer) Sync(ctx context.Context) (config.SyncEvent, e
 func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent) error {
 	checked := false
 	for patient := true; ; patient = false {
+		d := decisionAt(loop.ClockOf(ctx))
 		have, err := s.rows(ctx)
 		if err != nil {
 			return err
@@ -114,8 +115,7 @@ func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent
 			}
 			checked = true
 		}
-		d, err := s.decide(ctx, have, ev)
-		if err != nil || len(d.missing) == 0 {
+		if err := s.decide(ctx, &d, have, ev); err != nil || len(d.missing) == 0 {
 			return err
 		}
 		var done bool
@@ -168,22 +168,22 @@ func (s *HierarchicalShardSyncer) rows(ctx context.Context) ([]leases.Lease, err
 	return l.Leases, err
 }
 
-// decide determines the leases to create, from as many listings as it takes to see a consistent one.
-func (s *HierarchicalShardSyncer) decide(ctx context.Context, have []leases.Lease, ev *config.SyncEvent) (decision, error) {
+// decide determines the leases to create, from as many listings as it takes to see a consistent one. The decision was begun before
+// the table was read.
+func (s *HierarchicalShardSyncer) decide(ctx context.Context, d *decision, have []leases.Lease, ev *config.SyncEvent) error {
 	const listings = 3
 	pause := loop.Backoff{Base: time.Second, Max: 2 * time.Second}
 	for {
-		d := decisionAt(loop.ClockOf(ctx))
-		err := s.decideNow(ctx, have, ev, &d)
+		err := s.decideNow(ctx, have, ev, d)
 		if !errors.Is(err, ErrInconsistent) || pause.Tries() == listings-1 {
-			return d, err
+			return err
 		}
 		wait := pause.Next()
 		if f := s.opts.Hooks.Retried; f != nil {
 			f(config.RetryEvent{Worker: s.opts.Worker, What: "list shards", Attempt: pause.Tries(), Wait: wait, Err: err})
 		}
 		if err := loop.ClockOf(ctx).Sleep(ctx, wait); err != nil {
-			return d, fmt.Errorf("list shards again: %w", err)
+			return fmt.Errorf("list shards again: %w", err)
 		}
 	}
 }

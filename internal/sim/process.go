@@ -135,7 +135,7 @@ func (w *world) config(x *process) config.Config {
 	m.FailoverTime, m.GracefulHandoffTimeout, m.AssignmentStrategy = s.failover(x.place.n), s.Handoff, x.strategy
 	m.ShardSyncInterval, m.ShardSyncConfidence = 10*time.Second, 2
 	c.Lifecycle.ShutdownGrace, c.Lifecycle.TaskBackoff, c.Lifecycle.MaxTaskBackoff = s.Grace, 200*time.Millisecond, 2*time.Second
-	c.Cleanup.Interval, c.Cleanup.GarbageInterval = 5*time.Second, 20*time.Second
+	c.Cleanup.Interval, c.Cleanup.GarbageInterval, c.Cleanup.KeepFinished = 5*time.Second, 20*time.Second, keepFinished
 	c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = 900*time.Millisecond, 1800*time.Millisecond
 	c.Retrieval.RequestTimeout = 5 * time.Second
 	c.Hooks = w.hooks(x)

@@ -16,11 +16,11 @@ type Limits struct {
 
 // limits of a schedule. What they allow for: a lease that nobody renews is taken after FailoverTime and half a look; a
 // hand-off under way ends by GracefulHandoffTimeout; a shard reader that failed for long has grown its pauses to 10 s, and
-// a look for children or the audit of shards to 5 s and 20 s.
+// a look for children or the audit of shards to 5 s and 20 s; rows of finished shards stay for keepFinished.
 func (s Schedule) limits() Limits {
 	return Limits{
 		Deliver: 3*s.longest() + s.Handoff + 30*time.Second,
-		Settle:  6*s.longest() + s.Handoff + 40*time.Second,
+		Settle:  6*s.longest() + s.Handoff + keepFinished + 40*time.Second,
 		Quiet:   4 * s.longest(),
 		Stop:    s.Grace + 5*time.Second,
 	}

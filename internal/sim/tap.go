@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/shardlease/shardlease/leases"
 )
 
 // tap is the network card of a process: nothing passes it while the machine stands still. It also does to requests and
@@ -152,6 +154,13 @@ func (t *tap) send(r *http.Request, op *rowOp) (*http.Response, error) {
 	}
 }
 
+// latest is for how long a request may be on its way after its sender has given it up; assumption A6 of docs/guarantees.md allows for
+// more, but then rows of finished shards would outlive most schedules.
+const latest = 10 * time.Second
+
+// keepFinished is what follows from it, as config.LeaseCleanupConfig.KeepFinished says: rounded up, with clocks that drift.
+const keepFinished = (leases.DecisionLife + latest) * 108 / 100
+
 func (t *tapRules) delay() (d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +169,7 @@ func (t *tapRules) delay() (d time.Duration) {
 			d += rule.delay
 		}
 	}
-	return d
+	return min(d, latest)
 }
 
 func (t *tapRules) makeLate(part float64, delay time.Duration) (end func()) {

@@ -119,7 +119,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a parent names its children before they have rows", claim: "S5",
-		file: "shardsync/shardend.go", old: "\t\tif err := s.createChild(ctx, parent, child); err != nil {\n\t\t\treturn err\n\t\t}\n", new: "\t\tdefer func() { _ = s.createChild(ctx, parent, child) }()\n",
+		file: "shardsync/shardend.go", old: "\t\tif err := s.createChild(ctx, d, parent, child); err != nil {\n\t\t\treturn err\n\t\t}\n", new: "\t\tdefer func() { _ = s.createChild(ctx, d, parent, child) }()\n",
 		pkg: "./shardsync", run: "TestEndShard",
 	},
 	{
@@ -146,6 +146,26 @@ var mutants = []mutant{
 		name: "deletion believes the listing and not the table", claim: "S6",
 		file: "cleanup/pass.go", old: "if v = Decide(row, parents, children, known); !v.Delete {", new: "if v = Decide(row, parents, children, known); !v.Delete && v.Reason == Unfinished {",
 		pkg: "./cleanup", run: "TestPass",
+	},
+	{
+		name: "a row goes as soon as its shard is finished, and a late request makes it again", claim: "S6",
+		file: "cleanup/manager.go", old: "return !known || now.Sub(first) < m.cfg.KeepFinished", new: "return !known || now.Sub(first) < 0",
+		pkg: "./cleanup", run: "TestRun_aRequestThat",
+	},
+	{
+		name: "a row that was seen finished once is remembered for ever", claim: "S6",
+		file: "cleanup/manager.go", old: "var since map[string]time.Time", new: "since := m.since",
+		pkg: "./cleanup", run: "TestWatch_",
+	},
+	{
+		name: "a decision counts from after the look at the table", claim: "S6",
+		file: "shardsync/syncer.go", old: "\t\tif err := s.decide(ctx, &d, have, ev)", new: "\t\td = decisionAt(loop.ClockOf(ctx))\n\t\tif err := s.decide(ctx, &d, have, ev)",
+		pkg: "./shardsync", run: "TestSync_createsNothing",
+	},
+	{
+		name: "a child's row is made however old the proof of the lease is", claim: "S6",
+		file: "shardsync/create.go", old: "if d.stale() {\n\t\treturn false, errStale", new: "if d.stale() && len(d.missing) > 0 {\n\t\treturn false, errStale",
+		pkg: "./shardsync", run: "TestEndShard_createsNothing",
 	},
 	{
 		name: "a row is created over one that exists", claim: "S7",

@@ -18,6 +18,8 @@ import (
 const CleanupInterval = 2 * time.Second
 
 const (
+	// keepFinished is how long they stay at least: the demo's requests do not leave the machine.
+	keepFinished = time.Second
 	// settleLimit is how long the rows of finished shards may take to go: the leader, or who is elected in the place of a
 	// dead one, must see that the children have begun, and make a pass.
 	settleLimit = 10 * time.Second

@@ -39,7 +39,7 @@ func RunWorker(ctx context.Context, in io.Reader, out, log io.Writer, o WorkerOp
 	cfg := config.Default(o.App, o.Stream)
 	cfg.WorkerID = o.ID
 	cfg.LeaseManagement.FailoverTime = o.FailoverTime
-	cfg.Cleanup.Interval = CleanupInterval
+	cfg.Cleanup.Interval, cfg.Cleanup.KeepFinished = CleanupInterval, keepFinished
 	cfg.Lifecycle.ShutdownGrace = workerGrace // if the parent is dead there is no table to release a lease in
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.Hooks = r.Hooks()
