@@ -21,7 +21,7 @@ func TestCheckpointInterval_repeatsAtMostItsTimeAfterACrash(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 10 * time.Second} {
 		t.Run(interval.String(), func(t *testing.T) {
 			t.Parallel()
-			for seed := range 5 {
+			for seed := range fleettest.Shorter(5, 2) {
 				synctest.Test(t, func(t *testing.T) {
 					const shards, each = 4, 50 * time.Millisecond
 					f := fleettest.New(t, shards)
@@ -56,7 +56,7 @@ func TestCheckpointInterval_repeatsNothingAfterAStopOrAHandOff(t *testing.T) {
 		slow := coalescing(time.Minute)
 		workers := []*fleettest.Worker{f.Start("w0", slow)}
 		time.Sleep(20 * time.Second)
-		stop := f.Load(20 * time.Millisecond)
+		stop := f.Load(fleettest.Shorter(20*time.Millisecond, 100*time.Millisecond))
 		for i := 1; i < 4; i++ { // each is handed a part
 			workers = append(workers, f.Start(fmt.Sprint("w", i), slow))
 			time.Sleep(20 * time.Second)
@@ -83,6 +83,7 @@ func TestCheckpointInterval_repeatsNothingAfterAStopOrAHandOff(t *testing.T) {
 // consumers and renewals.
 func TestFleet_writesTheThroughputOfItsShardsIntoTheirRows(t *testing.T) {
 	t.Parallel()
+	each := fleettest.Shorter(20*time.Millisecond, 100*time.Millisecond)
 	for name, change := range map[string]func(*config.Config){
 		"a checkpoint a batch": func(*config.Config) {},
 		"CheckpointInterval":   coalescing(10 * time.Second),
@@ -94,7 +95,7 @@ func TestFleet_writesTheThroughputOfItsShardsIntoTheirRows(t *testing.T) {
 				f.Start("a", change)
 				f.Start("b", change)
 				time.Sleep(20 * time.Second)
-				stop := f.Load(20 * time.Millisecond)
+				stop := f.Load(each)
 				time.Sleep(40 * time.Second)
 				table := leases.NewTable(f.DynamoDB, fleettest.Config("looker").Complete().LeaseManagement, leases.TableOptions{Worker: "looker"})
 				all, err := table.List(t.Context())
@@ -103,7 +104,7 @@ func TestFleet_writesTheThroughputOfItsShardsIntoTheirRows(t *testing.T) {
 				}
 				stop()
 				for _, l := range all.Leases {
-					const is = 28 * 50. / 1024 // "of shardId-000000000003:1234" fifty times a second
+					is := 28 / each.Seconds() / 1024 // "of shardId-000000000003:1234"
 					if low, high := 0.95*is, 1.05*is; !l.HasThroughput || l.ThroughputKBps < low || l.ThroughputKBps > high {
 						t.Errorf("row %s says %v KB/s (%v), want %v to %v", l.Key, l.ThroughputKBps, l.HasThroughput, low, high)
 					}

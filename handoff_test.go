@@ -44,7 +44,7 @@ func gapless(t *testing.T, f *fleettest.Fleet, moves []fleettest.Move) {
 
 func TestHandoff_aRollingRestartLeavesNoGapAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	for _, shards := range []int{8, 24} {
+	for _, shards := range fleettest.Shorter([]int{8, 24}, []int{8}) {
 		t.Run(strconv.Itoa(shards), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestHandoff_aWorkerThatJoinsGetsItsShareWithoutAGap(t *testing.T) {
 func TestHandoff_losesNothingOverATableThatLosesReplies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := fleettest.New(t, 8)
+		f := fleettest.New(t, fleettest.Shorter(8, 4))
 		f.Server.Inject(emulator.Rule{Service: "dynamodb", Probability: 0.05, Seed: 7, Effect: emulator.DropReply()})
 		workers := []*fleettest.Worker{f.Start("a1"), f.Start("b1"), f.Start("c1")}
 		stop := f.Load(100 * time.Millisecond)
@@ -396,7 +396,7 @@ func TestHandoff_takesNothingBeforeTheOwnerCanKnow(t *testing.T) {
 		f := fleettest.New(t, 8)
 		short := func(c *config.Config) { c.LeaseManagement.GracefulHandoffTimeout = 100 * time.Millisecond }
 		f.Start("a", short)
-		stop := f.Load(20 * time.Millisecond)
+		stop := f.Load(fleettest.Shorter(20*time.Millisecond, 100*time.Millisecond))
 		time.Sleep(20 * time.Second)
 		b := f.Start("b", short)
 		time.Sleep(30 * time.Second)

@@ -177,7 +177,7 @@ func TestRun_neverReadsFinishedShardsAgainInTwentyRestarts(t *testing.T) {
 				queries++
 			}
 		})()
-		for n := range 20 {
+		for n := range fleettest.Shorter(20, 8) {
 			f.PutEverywhere()
 			w := f.Start(fmt.Sprint("w", n), keepRows, countingLines(&lines), func(c *config.Config) {
 				c.Hooks = &config.Hooks{Fetched: func(e config.FetchEvent) { mu.Lock(); defer mu.Unlock(); fetches[e.LeaseKey]++ }}

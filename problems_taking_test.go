@@ -303,7 +303,7 @@ func TestFleet_evensOutWhatWorkersReadOnlyIfAskedTo(t *testing.T) {
 				for _, s := range f.OpenShards() {
 					n := 1
 					if hot[*s.ShardId] {
-						n = 100
+						n = fleettest.Shorter(100, 20)
 					}
 					load = append(load, slices.Repeat([]kinesistypes.Shard{s}, n)...)
 				}

@@ -68,7 +68,7 @@ func TestRequests_areFewForALeaseAndMinute(t *testing.T) {
 	for _, c := range cases {
 		leases := leases
 		if c.busy && *requestMinutes == 1 {
-			leases = min(leases, 30)
+			leases = min(leases, fleettest.Shorter(30, 5))
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

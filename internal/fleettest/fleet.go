@@ -67,6 +67,14 @@ func NewWith(tb testing.TB, streams func(create func(name string, shards int)), 
 	return f
 }
 
+// Shorter is full, or short under go test -short, as the race detector has it: that makes everything some ten times slower.
+func Shorter[T any](full, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
 // Config is the configuration that Start begins with.
 func Config(id string) config.Config {
 	c := config.Default(App, Stream)
