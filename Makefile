@@ -57,6 +57,14 @@ demo: ## the main job on the embedded emulator
 conformance: ## our two seams against dynalite and kinesis-local
 	integration/conformance.sh
 
+.PHONY: containers
+containers: ## tests that start LocalStack and DynamoDB Local in containers; as root on Debian it brings an engine and, offline, stand-ins
+	integration/containers/run.sh
+
+.PHONY: localstack
+localstack: ## the real LocalStack 4.14.0 as a process: a user's test, and a fleet over it, calm and failing 3 requests in 10
+	integration/localstack.sh
+
 .PHONY: reshard
 reshard: ## ten random histories of 200 reshards with kills, two hours each, in virtual time
 	go test -count=1 -timeout 30m -run TestFleet_survivesTwoHours -v . -reshards 200 -reshard-seeds 10 -reshard-seed $(SEED)

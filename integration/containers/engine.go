@@ -30,17 +30,25 @@ func Engine(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	err := withoutPanic(func() error {
-		provider, err := testcontainers.ProviderDefault.GetProvider(testcontainers.WithLogger(quiet{}))
+		client, err := testcontainers.NewDockerClientWithOpts(ctx)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = provider.Close() }() // of a client that has done its work
-		return provider.Health(ctx)
+		defer func() { _ = client.Close() }() // it has done its work
+		// The providers' Health answers from memory: it would find an engine that is gone.
+		return ask(ctx, client.Ping)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoEngine, err)
 	}
 	return nil
+}
+
+// ask makes a call with the zero value of its options, whose type is of a module that is none of our direct dependencies.
+func ask[Options, Answer any](ctx context.Context, call func(context.Context, Options) (Answer, error)) error {
+	var o Options
+	_, err := call(ctx, o)
+	return err
 }
 
 // withoutPanic returns a panic of f as an error. Some functions of testcontainers-go panic if they find no socket; in a

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs the tests that start containers, on the engine that is there or, as root on Debian or Ubuntu, on one that is installed
+# and started for them and taken down afterwards.
+#
+#	integration/containers/run.sh [COMMAND...]   another command than the tests
+#
+# Where there is no engine and none can be started it says so and does nothing; with SHARDLEASE_REQUIRE_CONTAINERS=1 it fails.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/../.."
+began=$SECONDS
+rc=0
+vars=$("$here/engine-up.sh") || rc=$?
+if [ "$rc" = 3 ] && [ "${SHARDLEASE_REQUIRE_CONTAINERS:-0}" != 1 ]; then
+  echo "run.sh: NOT RUN: without a container engine there is nothing to test" >&2
+  exit 0
+fi
+[ "$rc" = 0 ] || exit "$rc"
+trap '"$here/engine-down.sh"' EXIT
+eval "$vars"
+[ "${SHARDLEASE_OWN_ENGINE:-}" = 1 ] || trap - EXIT
+"$here/images.sh"
+echo "run.sh: engine and images ready after $((SECONDS - began))s" >&2
+if [ $# -gt 0 ]; then
+  "$@"
+else
+  # Those of integration itself that take whatever there is, as users' tests do.
+  go test -count=1 -v ./integration/containers/... ./integration/awstest/...
+  go test -count=1 -v -run TestConsumer ./integration
+fi
+echo "run.sh: done after $((SECONDS - began))s" >&2
