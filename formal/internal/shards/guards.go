@@ -17,6 +17,7 @@ const (
 	decisionsSpoil
 	endsWithLease
 	finishesFenced
+	keepsFinished
 )
 
 var guardNames = [...]string{
@@ -32,5 +33,6 @@ var guardNames = [...]string{
 	deletesUnchanged:        "a deletion is conditioned on the row as it was read",
 	decisionsSpoil:          "a decision to create rows is good for some seconds",
 	endsWithLease:           "what a consumer does ends with its lease",
+	keepsFinished:           "a finished row stays for as long as a late request to create it may come",
 	finishesFenced:          "SHARD_END is written under the tenure that has read the shard",
 }

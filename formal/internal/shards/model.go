@@ -20,6 +20,7 @@ type Model struct {
 	Named                        bool // the service names the children at a shard's end; else they are looked up
 	StaleListings                bool // a listing of shards may be of the stage before
 	Stopped                      bool // a process may be stopped for any time and go on with what it was about to do
+	Late                         bool // a request to create a row may take effect after its sender has given it up
 
 	without guard
 	tasks   map[task]uint16
@@ -70,6 +71,7 @@ type State struct {
 	Knows     uint8       // rows that name their children, as bits
 	Tenure    [most]uint8 // the consumer that holds the row, plus one
 	Read      uint8       // shards whose SHARD_END was durable once, as bits
+	Late      uint8       // rows for which a request to create them is under way that nobody waits for, as bits
 	Consumers [mostActors]Consumer
 	Leaders   [mostActors]Leader
 	Cleaners  [mostActors]Cleaner
@@ -159,6 +161,8 @@ var stepNames = [...]string{
 	doReshard: "the stream goes to its next stage", doTake: "takes the lease of shard %d", doAsk: "asks whether its parents have ended",
 	doStep: "goes on", doBegin: "checkpoints a record", doEnd: "has read its shard to the end", doFinish: "writes SHARD_END",
 	doCrash: "crashes", doLook: "reads all rows", doList: "lists the shards", doCreate: "creates the row of shard %d",
+	doDelay: "gives a request up that creates the row of shard %d and is still under way",
+	doLand:  "a late request to create the row of shard %d arrives",
 	doClean: "looks at the row of shard %d", doRead: "reads a parent's or a child's row", doDelete: "deletes the row", doGiveUp: "leaves the row",
 }
 

@@ -41,6 +41,8 @@ func Models() []*Model {
 		{Label: "a split and a merge; two cleaners", Stream: both, Stages: 2, Consumers: 2, Leaders: 1, Cleaners: 2, Named: true},
 		{Label: "a split, whose parent the service forgets", Stream: forgotten, Stages: 2, Consumers: 2, Leaders: 1, Cleaners: 1, Named: true},
 		{Label: "a split and a merge; processes are stopped and go on", Stream: both, Stages: 2, Consumers: 2, Leaders: 1, Cleaners: 1, Named: true, Stopped: true},
+		{Label: "a split; two leaders, late requests", Stream: split, Stages: 1, Consumers: 2, Leaders: 2, Cleaners: 1, Named: true, Late: true},
+		{Label: "a split and a merge; late requests", Stream: both, Stages: 2, Consumers: 2, Leaders: 1, Cleaners: 1, Named: true, Late: true},
 	}
 }
 
@@ -63,7 +65,10 @@ func Variants() []Variant {
 	without := func(g guard, stream []Shard, stages uint8, leaders int, spare string) Variant {
 		return Variant{&Model{Stream: stream, Stages: stages, Consumers: 2, Leaders: leaders, Cleaners: 1, Named: true, without: g}, spare}
 	}
+	late := without(keepsFinished, split, 1, 1, "")
+	late.Late = true
 	return []Variant{
+		late,
 		without(childrenFirst, split, 1, 1, ""),
 		without(createsIfAbsent, split, 1, 2, ""),
 		without(otherParentFirst, merge, 1, 1, ""),

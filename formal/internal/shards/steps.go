@@ -23,6 +23,8 @@ const (
 	doRead
 	doDelete
 	doGiveUp
+	doDelay
+	doLand
 )
 
 type emit = func(next *State, step explore.Step, broken string)
@@ -47,6 +49,15 @@ func (m *Model) Steps(s *State, out emit) {
 	}
 	if s.Stage < m.Stages {
 		do(ofStream, doReshard, 0, func(s *State) string { s.Stage++; return "" })
+	}
+	for left := s.Late; left != 0; left &= left - 1 {
+		n := uint8(bits.TrailingZeros8(left))
+		do(ofStream, doLand, n, func(s *State) string {
+			broken := m.resurrects(s, n)
+			s.Late &^= 1 << n
+			m.create(s, n)
+			return broken
+		})
 	}
 	for i := range m.Consumers {
 		m.consumer(s, i, do)
@@ -182,6 +193,7 @@ func (m *Model) proceed(from *State, who, i int, do doer) {
 		}
 	case askCreate:
 		step(func(s *State) uint8 { return m.create(s, q.shard) })
+		m.delay(from, who, q.shard, do)
 	case askUpdate:
 		step(func(s *State) uint8 {
 			if s.level(q.shard) == absent {
@@ -217,6 +229,13 @@ func (m *Model) arrive(s *State, i int) string {
 		}
 	}
 	return ""
+}
+
+// delay is that the sender of a request to create a row gives it up; then it sends another one, or crashes, or loses its lease.
+func (m *Model) delay(from *State, who int, n uint8, do doer) {
+	if m.Late && from.Late&(1<<n) == 0 {
+		do(who, doDelay, n, func(s *State) string { s.Late |= 1 << n; return "" })
+	}
 }
 
 // create is a conditional PutItem.
@@ -278,6 +297,7 @@ func (m *Model) leader(from *State, i int, do doer) {
 				}
 				return broken
 			})
+			m.delay(from, who, n, do)
 		}
 	}
 }
@@ -348,6 +368,9 @@ func (m *Model) remove(s *State, i int) string {
 	s.set(n, absent)
 	s.Knows &^= 1 << n
 	s.Tenure[n] = 0
+	if m.without != keepsFinished {
+		s.Late &^= 1 << n // the row was kept until they had arrived, and failed on it, or would arrive no more
+	}
 	for j := range s.Leaders {
 		// A whole life of a row takes longer than a decision is good for.
 		if l := &s.Leaders[j]; l.Phase != leaderIdle && l.Rows>>(2*n)&3 == absent && !m.Stopped && m.without != decisionsSpoil {
