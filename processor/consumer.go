@@ -11,6 +11,7 @@ import (
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/internal/states"
 )
 
 // LeaseHandle is what a consumer needs of the lease that it works under. All methods are safe for concurrent use.
@@ -73,7 +74,7 @@ type ShardConsumer struct {
 	work      context.Context //nolint:containedctx // given to user code: done at the end of run or of the lease
 	fetch     context.Context //nolint:containedctx // like work, and done when a stop is requested
 	abandon   context.CancelCauseFunc
-	phase     phase
+	phase     states.Phase
 	tracker   *checkpoint.Tracker
 	processor RecordProcessor
 	source    RecordSource
@@ -163,13 +164,13 @@ func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 	defer c.closeAll(errors.New("the shard's consumer has ended"))
 
 	if c.o.Position.IsShardEnd() {
-		c.move(alreadyEnded)
+		c.move(states.AlreadyEnded)
 	}
-	for c.phase.State != Done {
+	for c.phase.State != states.Done {
 		c.move(c.step()) //nolint:contextcheck // the contexts of a tenure are made in contexts, and kept
 	}
 	return Outcome{
-		Reason:   c.phase.Reason,
+		Reason:   Reason(c.phase.Reason),
 		Finished: c.tracker.Last().IsShardEnd(),
 		Err:      c.failure,
 	}
@@ -204,13 +205,13 @@ func (c *ShardConsumer) contexts() (release func()) {
 var errStopRequested = errors.New("a stop was requested")
 
 // move applies an event.
-func (c *ShardConsumer) move(e event) {
+func (c *ShardConsumer) move(e states.Event) {
 	before := c.phase.State
-	c.phase, _ = next(c.phase, e)
-	if e != again && e != initializeFailed && e != endFailed {
+	c.phase, _ = states.Next(c.phase, e)
+	if e != states.Again && e != states.InitializeFailed && e != states.EndFailed {
 		c.backoff.Reset()
 	}
-	if c.phase.leaving() {
+	if c.phase.Leaving() {
 		c.pause = 0
 	}
 	if c.phase.State != before {
@@ -225,7 +226,7 @@ func (c *ShardConsumer) move(e event) {
 }
 
 // step does what the phase asks for, unless something from outside comes first, and says what happened.
-func (c *ShardConsumer) step() event {
+func (c *ShardConsumer) step() states.Event {
 	if e, ok := c.interruption(); ok {
 		return e
 	}
@@ -233,45 +234,45 @@ func (c *ShardConsumer) step() event {
 		d := c.pause
 		c.pause = 0
 		c.sleep(d)
-		return again // look at interruptions first
+		return states.Again // look at interruptions first
 	}
-	switch c.phase.action() {
-	case awaitParents:
+	switch c.phase.Action() {
+	case states.AwaitParents:
 		return c.awaitParents()
-	case initialize:
+	case states.Initialize:
 		return c.initialize()
-	case process:
+	case states.Process:
 		return c.process()
-	case notify:
+	case states.Notify:
 		return c.notify()
-	case recordEnd:
+	case states.RecordEnd:
 		return c.recordEnd()
-	case callShardEnded:
+	case states.CallShardEnded:
 		return c.callShardEnded()
-	case callLeaseLost:
+	case states.CallLeaseLost:
 		return c.callLeaseLost()
-	case leave, none:
+	case states.Leave, states.None:
 	}
-	return left
+	return states.Left
 }
 
 // interruption returns the weightiest thing that happened outside and that the phase does not take into account yet.
-func (c *ShardConsumer) interruption() (event, bool) {
-	changes := func(e event) bool {
-		p, _ := next(c.phase, e)
+func (c *ShardConsumer) interruption() (states.Event, bool) {
+	changes := func(e states.Event) bool {
+		p, _ := states.Next(c.phase, e)
 		return p != c.phase
 	}
 	switch {
-	case c.leaseIsLost() && changes(leaseLost):
-		return leaseLost, true
-	case c.run.Err() != nil && changes(aborted):
+	case c.leaseIsLost() && changes(states.LeaseIsLost):
+		return states.LeaseIsLost, true
+	case c.run.Err() != nil && changes(states.Aborted):
 		c.failure = errors.Join(c.failure, fmt.Errorf("stop the consumer of %s in time, in state %v: %w",
 			c.o.Shard.LeaseKey, c.phase.State, context.Cause(c.run)))
-		return aborted, true
-	case c.stopIsRequested() && changes(stopRequested):
-		return stopRequested, true
+		return states.Aborted, true
+	case c.stopIsRequested() && changes(states.StopRequested):
+		return states.StopRequested, true
 	}
-	return again, false
+	return states.Again, false
 }
 
 func (c *ShardConsumer) leaseIsLost() bool { return c.lost != nil || c.o.Lease.Context().Err() != nil }
@@ -284,7 +285,7 @@ func (c *ShardConsumer) stopIsRequested() bool {
 
 // waiting is the context of whatever the consumer waits for by itself: a requested stop ends the wait, but only once.
 func (c *ShardConsumer) waiting() context.Context {
-	if c.phase.stopping {
+	if c.phase.Stopping {
 		return c.work
 	}
 	return c.fetch
@@ -295,7 +296,7 @@ func (c *ShardConsumer) sleep(d time.Duration) {
 	t := c.clock.NewTimer(d)
 	defer t.Stop()
 	wake := c.wake
-	if c.phase.State != WaitingOnParents {
+	if c.phase.State != states.WaitingOnParents {
 		wake = nil
 	}
 	select {

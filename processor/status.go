@@ -32,7 +32,7 @@ func (c *ShardConsumer) entered() {
 	now := c.clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.status.State, c.status.Since = c.phase.State, now
+	c.status.State, c.status.Since = State(c.phase.State), now
 }
 
 func (c *ShardConsumer) calling(method string) {

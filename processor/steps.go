@@ -9,15 +9,16 @@ import (
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/internal/states"
 )
 
 // lastWords is how long LeaseLost may use its context. It fits between the default grace period (25 s) and the 30 s after
 // which container platforms kill a process.
 const lastWords = 5 * time.Second
 
-func (c *ShardConsumer) awaitParents() event {
+func (c *ShardConsumer) awaitParents() states.Event {
 	if len(c.o.Shard.ParentIDs) == 0 {
-		return parentsEnded
+		return states.ParentsEnded
 	}
 	ended, err := c.o.ParentsEnded(c.fetch)
 	switch {
@@ -26,22 +27,22 @@ func (c *ShardConsumer) awaitParents() event {
 			c.retry("look whether the parents have ended", err)
 		}
 	case ended:
-		return parentsEnded
+		return states.ParentsEnded
 	default:
 		c.backoff.Reset()
 		c.pause = c.o.ParentPoll
 	}
-	return again
+	return states.Again
 }
 
-func (c *ShardConsumer) initialize() event {
+func (c *ShardConsumer) initialize() states.Event {
 	if !c.usable() {
-		return again
+		return states.Again
 	}
 	if c.processor == nil {
 		if err := c.makeProcessor(); err != nil {
 			c.retry("make the processor", err)
-			return again
+			return states.Again
 		}
 	}
 	if p := c.o.Pending; p != nil && !p.At.IsSentinel() {
@@ -58,9 +59,9 @@ func (c *ShardConsumer) initialize() event {
 	})
 	if err != nil {
 		c.retry("initialize", err)
-		return initializeFailed
+		return states.InitializeFailed
 	}
-	return initialized
+	return states.Initialized
 }
 
 func (c *ShardConsumer) makeProcessor() error {
@@ -74,9 +75,9 @@ func (c *ShardConsumer) makeProcessor() error {
 }
 
 // process delivers the batch in hand, or the next one. A batch stays in hand until ProcessRecords returns nil.
-func (c *ShardConsumer) process() event {
+func (c *ShardConsumer) process() states.Event {
 	if c.batch == nil {
-		if e := c.fetchBatch(); e != batchDone {
+		if e := c.fetchBatch(); e != states.BatchDone {
 			return e
 		}
 	}
@@ -87,11 +88,11 @@ func (c *ShardConsumer) process() event {
 			return e
 		}
 		if !c.usable() {
-			return again
+			return states.Again
 		}
 		if err := c.deliver(b); err != nil {
 			c.retry("process records", err)
-			return again
+			return states.Again
 		}
 		size := 0
 		for _, r := range b.Records {
@@ -99,9 +100,9 @@ func (c *ShardConsumer) process() event {
 		}
 		c.o.Lease.Processed(size)
 	}
-	e := batchDone
+	e := states.BatchDone
 	if b.End != nil {
-		c.end, e = *b.End, lastBatchDone
+		c.end, e = *b.End, states.LastBatchDone
 	}
 	c.release()
 	c.mu.Lock()
@@ -114,14 +115,14 @@ func (c *ShardConsumer) process() event {
 }
 
 // fetchBatch fetches the next batch; batchDone means that there is one in hand.
-func (c *ShardConsumer) fetchBatch() event {
+func (c *ShardConsumer) fetchBatch() states.Event {
 	if c.source == nil {
 		source, err := c.o.Open(c.fetch, c.tracker.Last())
 		if err != nil {
 			if c.fetch.Err() == nil {
 				c.retry("open the shard for reading", err)
 			}
-			return again
+			return states.Again
 		}
 		c.source = source
 		c.backoff.Reset()
@@ -129,14 +130,14 @@ func (c *ShardConsumer) fetchBatch() event {
 	b, err := c.source.Next(c.fetch)
 	if err != nil {
 		if c.fetch.Err() != nil {
-			return again // it is an interruption
+			return states.Again // it is an interruption
 		}
 		c.failure = fmt.Errorf("read shard %s: %w", c.o.Shard.ID, err)
-		return sourceFailed
+		return states.SourceFailed
 	}
 	c.batch = &b
 	c.fetched(b)
-	return batchDone
+	return states.BatchDone
 }
 
 func (c *ShardConsumer) deliver(b *Batch) error {
@@ -163,10 +164,10 @@ func (c *ShardConsumer) deliver(b *Batch) error {
 }
 
 // notify calls ShutdownRequested once, whatever it returns: the lease is given up in any case.
-func (c *ShardConsumer) notify() event {
+func (c *ShardConsumer) notify() states.Event {
 	c.closeSource()
 	if !c.usable() {
-		return again
+		return states.Again
 	}
 	err := c.call("ShutdownRequested", func() error {
 		return c.processor.ShutdownRequested(c.work, ShutdownRequestedInput{
@@ -178,36 +179,36 @@ func (c *ShardConsumer) notify() event {
 		err = errors.Join(err, c.tracker.Checkpointer().Flush(c.work))
 	}
 	if c.leaseIsLost() {
-		return leaseLost // so err, if any, is its consequence
+		return states.LeaseIsLost // so err, if any, is its consequence
 	}
 	if err != nil {
 		c.failure = errors.Join(c.failure, fmt.Errorf("ShutdownRequested of shard %s: %w", c.o.Shard.ID, err))
 	}
-	return notified
+	return states.Notified
 }
 
-func (c *ShardConsumer) recordEnd() event {
+func (c *ShardConsumer) recordEnd() states.Event {
 	c.closeSource()
 	if !c.usable() {
-		return again
+		return states.Again
 	}
 	if err := c.o.EndShard(c.work, c.end); err != nil {
 		if errors.Is(err, checkpoint.ErrLeaseLost) && c.lost == nil {
 			c.lost = err
 			c.abandon(err)
-			return leaseLost
+			return states.LeaseIsLost
 		}
 		c.retry("record the end of the shard", err)
-		return endFailed
+		return states.EndFailed
 	}
-	return endRecorded
+	return states.EndRecorded
 }
 
 // callShardEnded succeeds when the checkpoint is SHARD_END. That is written by the user's code, so an error that it returns
 // nevertheless changes nothing any more and is only reported.
-func (c *ShardConsumer) callShardEnded() event {
+func (c *ShardConsumer) callShardEnded() states.Event {
 	if !c.usable() {
-		return again
+		return states.Again
 	}
 	c.tracker.BeginShardEnd()
 	err := c.call("ShardEnded", func() error {
@@ -221,7 +222,7 @@ func (c *ShardConsumer) callShardEnded() event {
 				"call Checkpointer.Checkpoint in it", c.o.Shard.ID, last, checkpoint.ShardEnd)
 		}
 		c.retry("end the shard", err)
-		return endFailed
+		return states.EndFailed
 	}
 	if err != nil {
 		c.failure = fmt.Errorf("ShardEnded of shard %s, after it checkpointed %s: %w", c.o.Shard.ID, checkpoint.ShardEnd, err)
@@ -231,11 +232,11 @@ func (c *ShardConsumer) callShardEnded() event {
 			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, Token: c.o.Lease.Grant().Token,
 		})
 	}
-	return shardEnded
+	return states.ShardEnded
 }
 
 // callLeaseLost closes the tracker before it calls the user: whatever the user's code still does, no checkpoint of it lands.
-func (c *ShardConsumer) callLeaseLost() event {
+func (c *ShardConsumer) callLeaseLost() states.Event {
 	cause := c.cause()
 	c.closeAll(cause)
 	ctx, cancel := loop.Timeout(context.WithoutCancel(c.run), lastWords, "LeaseLost of shard "+c.o.Shard.ID)
@@ -247,7 +248,7 @@ func (c *ShardConsumer) callLeaseLost() event {
 	if err != nil {
 		c.failure = errors.Join(c.failure, fmt.Errorf("LeaseLost of shard %s: %w", c.o.Shard.ID, err))
 	}
-	return left
+	return states.Left
 }
 
 // cause is why the processor may not go on.

@@ -124,7 +124,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a shard ends although its children's rows could not be made", claim: "S5",
-		file: "processor/steps.go", old: "c.retry(\"record the end of the shard\", err)\n\t\treturn endFailed", new: "return endRecorded",
+		file: "processor/steps.go", old: "c.retry(\"record the end of the shard\", err)\n\t\treturn states.EndFailed", new: "return states.EndRecorded",
 		pkg: "./processor", run: "TestConsumer_",
 	},
 	{
