@@ -115,6 +115,14 @@ rolling: ## rolling restart of real workers under load, over the emulator, then 
 	go test -count=1 -v -run TestRollingRestart ./integration
 	integration/rolling.sh
 
+.PHONY: chaos
+chaos: ## real workers over dynalite and kinesis-local while processes, network, servers and clocks fail (MINUTES=10, SEED=n; docs/chaos.md)
+	integration/chaos.sh -minutes $(or $(MINUTES),10) -seed $(SEED)
+
+.PHONY: clocks
+clocks: ## the same with nothing wrong but wall clocks: no lease may move (45 s; needs linux on amd64)
+	integration/chaos.sh -clocks -minutes 0.75
+
 .PHONY: renewal
 renewal: ## 1,000 leases for ten virtual hours on a table of which 5 % fails, with outages
 	go test -count=1 -timeout 30m -run 'TestRenewal_' -v ./leases -renewal-leases 1000 -renewal-hours 10 -renewal-seed $(if $(filter-out 0,$(SEED)),$(SEED),1)
@@ -144,4 +152,4 @@ ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci sim flights-200k reshard storm failover zombie rolling renewal requests balance sim-long sim-race mutants ## CI and all that takes longer
+full: ci sim flights-200k reshard storm failover zombie rolling chaos clocks renewal requests balance sim-long sim-race mutants ## CI and all that takes longer
