@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -241,5 +242,34 @@ func TestConsumer_readsEverythingThroughAReshard(t *testing.T) {
 	put(t, e, stream, second...)
 	if got, want := consume(t, e, stream+"-audit", stream, 9), slices.Concat(first, second); !slices.Equal(got, want) {
 		t.Errorf("read %q, want %q", got, want)
+	}
+}
+
+// With an engine each service may have a container of its own; one configuration finds both.
+func TestStart_takesDynamoDBLocalBesideLocalStack(t *testing.T) {
+	t.Parallel()
+	if err := containers.Engine(t.Context()); err != nil {
+		if must, _ := containers.Required(); must {
+			t.Fatal(err)
+		}
+		t.Skipf("NOT RUN: %v; %s", err, containers.Howto)
+	}
+	if os.Getenv(awstest.KinesisEnv) != "" || os.Getenv("AWS_ENDPOINT_URL") != "" {
+		t.Skip("NOT RUN: the environment names other servers")
+	}
+	e := awstest.Start(t, awstest.WithDynamoDBLocal())
+	if !strings.HasPrefix(e.Name, "Kinesis of "+containers.LocalStackImage) || !strings.Contains(e.Name, ", DynamoDB of "+containers.DynamoDBLocalImage) || e.KinesisEndpoint == e.DynamoDBEndpoint {
+		t.Errorf("environment %s, want Kinesis of %s and DynamoDB of %s", e, containers.LocalStackImage, containers.DynamoDBLocalImage)
+	}
+	e.CreateStream(t, "orders", 1)
+	put(t, e, "orders", "a", "b")
+	if got, want := consume(t, e, "audit", "orders", 2), []string{"a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
+	}
+	for service, want := range map[string]int{e.KinesisEndpoint: 0, e.DynamoDBEndpoint: 1} {
+		out, err := dynamodb.NewFromConfig(e.Config, func(o *dynamodb.Options) { o.BaseEndpoint = &service }).ListTables(t.Context(), &dynamodb.ListTablesInput{})
+		if err != nil || len(out.TableNames) != want {
+			t.Errorf("tables at %s: %v, %v; want %d", service, out, err, want)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func Open(ctx context.Context, opts ...Option) (_ *Environment, err error) {
 	running = append(running, shut)
 	e.KinesisEndpoint, e.DynamoDBEndpoint = kinesis.url, dynamodb.url
 	e.Name = kinesis.name
-	if dynamodb.name != kinesis.name {
+	if dynamodb.url != kinesis.url {
 		e.Name = fmt.Sprintf("Kinesis of %s, DynamoDB of %s", kinesis.name, dynamodb.name)
 	}
 	e.close = sync.OnceValue(stop)
