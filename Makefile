@@ -73,16 +73,20 @@ reshard: ## ten random histories of 200 reshards with kills, two hours each, in 
 storm: ## half of 10,000 shards split at once, in virtual time (minutes of real time)
 	go test -count=1 -timeout 30m -run TestFleet_takesASplitStorm -v . -storm-shards 10000
 
-SIM := go test -count=1 -timeout 24h -v -artifacts -run TestFleets ./internal/sim
+SIM := GOGC=1000 GODEBUG=gcshrinkstackoff=1 go test -count=1 -timeout 24h -v -artifacts -run TestFleets ./internal/sim
 SIM_LAST := awk '/^schedules /{last=$$0; next} {print} END{print last}'
 
 .PHONY: sim
 sim: ## whole fleets under seeded faults in virtual time (SCHEDULES=2000, or HOURS=n of real time; SEED=n)
-	@set -o pipefail; GOGC=400 $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) $(if $(HOURS),-hours $(HOURS),-schedules $(or $(SCHEDULES),2000)) | $(SIM_LAST)
+	@set -o pipefail; $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) $(if $(HOURS),-hours $(HOURS),-schedules $(or $(SCHEDULES),2000)) | $(SIM_LAST)
+
+.PHONY: sim-some
+sim-some: ## some of them, as CI does each time: 300 fixed ones and 100 fresh ones
+	@set -o pipefail; $(SIM) -seed 1 -schedules 300 -fresh $(or $(SCHEDULES),100) | $(SIM_LAST)
 
 .PHONY: sim-long
 sim-long: ## 50 schedules of ten virtual minutes
-	@set -o pipefail; GOGC=400 $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),50) -lasts 10m | $(SIM_LAST)
+	@set -o pipefail; $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),50) -lasts 10m | $(SIM_LAST)
 
 .PHONY: sim-race
 sim-race: ## 100 schedules with the race detector

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,8 +25,7 @@ func (s *Server) AWSConfig() aws.Config { return s.ClientConfig("default") }
 
 // ClientConfig is [Server.AWSConfig] under a name, by which [Rule] and [CountKey] tell one client from another.
 //
-// A request runs on a goroutine that ends before the client has its answer; the goroutine of a subscription ends with the
-// event stream. Cancelling a request's context ends both the call and the request at the server. All waiting is on
+// A request runs on the client's goroutine; that of a subscription on one of its own, which ends with the event stream. Cancelling a request's context ends both the call and the request at the server. All waiting is on
 // channels made by the request, so that clients can live inside a testing/synctest bubble; give each bubble a server of
 // its own.
 func (s *Server) ClientConfig(name string) aws.Config {
@@ -61,26 +61,37 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		ctx: ctx, cancel: cancel, header: http.Header{},
 		ready: make(chan struct{}), done: make(chan struct{}), gone: r.Context(),
 	}
-	go func() {
+	serve := func() {
 		defer close(x.done)
 		defer cancel()
 		x.end(t.server.serve(t.client, x, r.WithContext(ctx)))
-	}()
-	select {
-	case <-x.ready:
-		closeBody(r)
-	case <-r.Context().Done():
-		// Closing the body frees a handler that reads it; everything else that a handler waits for obeys ctx.
-		closeBody(r)
-		<-x.done
-		if x.pipe == nil { // nobody will read what came too late
-			return nil, context.Cause(r.Context())
+	}
+	// Closing the body frees a handler that reads it; everything else that a handler waits for obeys ctx.
+	free := context.AfterFunc(r.Context(), func() { closeBody(r) })
+	if streams(r) {
+		go serve()
+		select {
+		case <-x.ready:
+		case <-r.Context().Done():
+			<-x.done
 		}
+	} else { // on the client's own goroutine: one is dear in a simulation that makes millions of requests
+		serve()
+	}
+	free()
+	closeBody(r)
+	if x.pipe == nil && r.Context().Err() != nil { // nobody will read what came too late
+		return nil, context.Cause(r.Context())
 	}
 	if x.failure != nil {
 		return nil, x.failure
 	}
 	return x.response(r), nil
+}
+
+// streams reports whether the answer may be read while its handler still writes.
+func streams(r *http.Request) bool {
+	return strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".SubscribeToShard")
 }
 
 func closeBody(r *http.Request) {

@@ -11,6 +11,7 @@ type Clock struct {
 	now      func() time.Time
 	wall     func() time.Time
 	newTimer func(time.Duration) *Timer
+	call     func(time.Duration, func()) (stop func() bool) // may be nil
 }
 
 // Timer is a timer of some [Clock]. It fires once, by sending on C.
@@ -30,6 +31,14 @@ func (t *Timer) Reset(d time.Duration) { t.reset(d) }
 // shows, which goes on during a suspend; newTimer counts in the time of now.
 func NewClock(now, wall func() time.Time, newTimer func(time.Duration) *Timer) *Clock {
 	return &Clock{now: now, wall: wall, newTimer: newTimer}
+}
+
+// Calling returns the clock with a way to have a function called after a time, on a goroutine of its own, as [time.AfterFunc] has:
+// [Timeout] then costs no goroutine. It exists for the simulator.
+func (c *Clock) Calling(after func(time.Duration, func()) (stop func() bool)) *Clock {
+	with := *c
+	with.call = after
+	return &with
 }
 
 // NewTimerOf makes a [Timer] from its parts; it exists for the simulator.

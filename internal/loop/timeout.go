@@ -25,6 +25,10 @@ func Timeout(ctx context.Context, d time.Duration, what string) (context.Context
 		return context.WithTimeoutCause(ctx, d, &TimeoutError{what, d})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	if c.call != nil {
+		stop := c.call(d, func() { cancel(&TimeoutError{what, d}) })
+		return ctx, func() { stop(); cancel(context.Canceled) }
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -36,7 +36,9 @@ func newMachine() *machine {
 	return &machine{at: now, mono: now, rate: 1, timers: map[*timer]struct{}{}}
 }
 
-func (m *machine) clock() *loop.Clock { return loop.NewClock(m.now, m.wall, m.newTimer) }
+func (m *machine) clock() *loop.Clock {
+	return loop.NewClock(m.now, m.wall, m.newTimer).Calling(m.call)
+}
 
 // now may be asked while the machine stands still: by goroutines that have not come to a wait yet.
 func (m *machine) now() time.Time {
@@ -141,7 +143,8 @@ func (m *machine) gate(ctx context.Context) error {
 // timer is a timer of a machine. Its fields are guarded by the machine's mutex.
 type timer struct {
 	m      *machine
-	c      chan time.Time
+	c      chan time.Time // nil if it calls
+	calls  func()
 	due    time.Time // on the monotonic clock
 	armed  bool
 	bubble *time.Timer
@@ -151,6 +154,13 @@ func (m *machine) newTimer(d time.Duration) *loop.Timer {
 	t := &timer{m: m, c: make(chan time.Time, 1)}
 	t.reset(d)
 	return loop.NewTimerOf(t.c, t.stop, t.reset)
+}
+
+// call calls f after d.
+func (m *machine) call(d time.Duration, f func()) (stop func() bool) {
+	t := &timer{m: m, calls: f}
+	t.reset(d)
+	return t.stop
 }
 
 func (t *timer) reset(d time.Duration) {
@@ -207,17 +217,27 @@ func (t *timer) start() {
 }
 
 func (t *timer) fire() {
+	if t.ring() && t.calls != nil {
+		t.calls()
+	}
+}
+
+// ring reports whether the time has come.
+func (t *timer) ring() bool {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	if !t.armed || t.m.halted != running {
-		return
+		return false
 	}
 	now := t.m.nowLocked()
 	if now.Before(t.due) { // it was reset while this one was about to fire
 		t.start()
-		return
+		return false
 	}
 	t.armed = false
 	delete(t.m.timers, t)
-	t.c <- now // there is room: disarm emptied it
+	if t.c != nil {
+		t.c <- now // there is room: disarm emptied it
+	}
+	return true
 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
 	"github.com/shardlease/shardlease"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
@@ -83,12 +81,9 @@ func (w *world) start(p *place, id string) {
 	}
 	x := &process{w: w, place: p, name: name, id: id, strategy: w.strategy(), m: newMachine(), done: make(chan struct{}), tenures: map[string]*tenure{}}
 	cfg := w.config(x)
-	cloud := w.server.ClientConfig(p.client)
-	cloud.Credentials = aws.AnonymousCredentials{} // a sixth of all time would be spent on signatures that nobody checks
-	if c, ok := cloud.HTTPClient.(*http.Client); ok {
-		cloud.HTTPClient = &http.Client{Transport: &tap{process: x, next: c.Transport}}
-	}
-	worker, err := shardlease.New(cfg, cloud, x.processor)
+	cloud := w.cloud(p.client, func(next http.RoundTripper) http.RoundTripper { return &tap{process: x, next: next} })
+	worker, err := shardlease.New(cfg, cloud, x.processor,
+		shardlease.WithDynamoDB(dynamoDB{w.dynamodb(cloud), &w.hands}), shardlease.WithKinesis(kinesisClient{w.kinesisOf(cloud), &w.hands}))
 	if err != nil {
 		w.j.violate("L0", name, "", "it cannot be made: %v", err)
 		close(x.done)

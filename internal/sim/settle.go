@@ -178,5 +178,6 @@ func (w *world) end() (stop time.Duration) {
 		x.background.Wait()
 	}
 	w.late.Wait()
+	w.hands.end()
 	return stop
 }

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,15 +15,19 @@ import (
 
 // The flags of TestFleets. The defaults are what go test ./... runs; `make sim` and CI run more.
 var (
-	schedules = flag.Int("schedules", 0, "so many schedules; 0: 30, with -short 8")
+	schedules = flag.Int("schedules", 0, "so many schedules; 0: 12, with -short 4")
 	hours     = flag.Float64("hours", 0, "schedules for so many hours of real time, instead of a number of them")
-	firstSeed = flag.Uint64("seed", 0, "first seed; 0: fixed ones, and a fresh one that is printed")
+	firstSeed = flag.Uint64("seed", 0, "first seed; 0: 1, so that each run has the same")
+	fresh     = flag.Int("fresh", 0, "so many schedules more, of seeds that nobody has chosen")
 	lasts     = flag.Duration("lasts", 100*time.Second, "virtual time of each schedule until everything is mended")
 	faults    = flag.String("faults", "", "only the faults with these numbers, as 0,3,7")
 	tries     = flag.Int("tries", 1, "run each schedule so often, until it fails")
 	bubbles   = flag.Int("bubbles", 2, "schedules at a time")
 	shrink    = flag.Duration("shrink", time.Minute, "real time for dropping faults from a schedule that fails")
 )
+
+// every so many schedules what was found so far is printed.
+const every = 100
 
 // mostFailures ends a simulation early: what comes then is seldom another fault.
 const mostFailures = 3
@@ -33,6 +38,7 @@ type plan struct {
 	next     int
 	count    int
 	first    uint64
+	fresh    uint64 // the first seed of those after count
 	until    time.Time
 	failures int
 	total    sim.Total
@@ -51,6 +57,10 @@ func newPlan() *plan {
 	if p.first == 0 {
 		p.first = 1
 	}
+	p.fresh = rand.Uint64N(1 << 32)
+	if *fresh > 0 {
+		fmt.Printf("%d schedules from seed %d on, and %d from seed %d on\n", p.count, p.first, *fresh, p.fresh)
+	}
 	return p
 }
 
@@ -58,11 +68,14 @@ func newPlan() *plan {
 func (p *plan) draw() (s sim.Schedule, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next >= p.count || p.failures >= mostFailures || !p.until.IsZero() && time.Now().After(p.until) {
+	if p.next >= p.count+*fresh || p.failures >= mostFailures || !p.until.IsZero() && time.Now().After(p.until) {
 		return sim.Schedule{}, false
 	}
+	seed := p.first + uint64(p.next)
+	if p.next >= p.count {
+		seed = p.fresh + uint64(p.next-p.count)
+	}
 	p.next++
-	seed := p.first + uint64(p.next-1)
 	s = sim.Draw(seed, *lasts)
 	if *faults != "" {
 		var keep []int
@@ -82,6 +95,9 @@ func (p *plan) add(r sim.Result) {
 	defer p.mu.Unlock()
 	if p.total.Add(r); len(r.Violations) > 0 {
 		p.failures++
+	}
+	if p.total.Schedules%every == 0 {
+		fmt.Println(p.total.String())
 	}
 }
 

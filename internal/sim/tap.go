@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -44,26 +45,47 @@ type reply struct {
 
 func (r *reply) response(req *http.Request) *http.Response {
 	resp := r.resp
-	resp.Header, resp.Request = r.resp.Header.Clone(), req
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.body), endReader{r.err}))
+	resp.Request = req
+	resp.Body = &replyBody{rest: r.body, err: r.err}
 	return &resp
 }
 
-// endReader ends a body as the original ended.
-type endReader struct{ err error }
-
-func (e endReader) Read([]byte) (int, error) {
-	if e.err != nil {
-		return 0, e.err
-	}
-	return 0, io.EOF
+// replyBody reads a kept body, and ends as the original ended.
+type replyBody struct {
+	rest []byte
+	err  error
 }
+
+func (b *replyBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		return 0, b.end()
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// WriteTo spares whoever copies what is left, which is nothing, a buffer of 32 KB.
+func (b *replyBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(b.rest)
+	b.rest = b.rest[n:]
+	if err == nil {
+		err = b.err
+	}
+	return int64(n), err
+}
+
+func (b *replyBody) end() error { return cmp.Or(b.err, io.EOF) }
+
+func (b *replyBody) Close() error { return nil }
 
 // keep reads a response to its end.
 func keep(resp *http.Response) *reply {
-	body, err := io.ReadAll(resp.Body)
+	body := make([]byte, 0, max(512, resp.ContentLength+1))
+	buffer := bytes.NewBuffer(body)
+	_, err := buffer.ReadFrom(resp.Body)
 	_ = resp.Body.Close()
-	return &reply{resp: *resp, body: body, err: err}
+	return &reply{resp: *resp, body: buffer.Bytes(), err: err}
 }
 
 var errDead = errors.New("the process is dead")
@@ -88,7 +110,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		closeBody(r)
-		r = r.Clone(ctx)
+		r = r.WithContext(ctx) // a copy
 		r.Body = io.NopCloser(bytes.NewReader(asked))
 	}
 	if op != nil {
@@ -137,7 +159,7 @@ func (t *tap) send(r *http.Request, op *rowOp) (*http.Response, error) {
 		err  error
 	}
 	ctx, done := r.Context(), make(chan result, 1)
-	sent := r.Clone(context.WithoutCancel(ctx))
+	sent := r.WithContext(context.WithoutCancel(ctx))
 	t.process.w.late.Go(func() {
 		time.Sleep(delay)
 		resp, err := t.next.RoundTrip(sent)

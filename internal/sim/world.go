@@ -27,6 +27,7 @@ type world struct {
 	kinesis  *kinesis.Client
 	j        *judge
 	register *register
+	hands    hands
 	stale    bool // old replies may be asked for
 	calls    atomic.Int64
 	late     sync.WaitGroup // requests on their way whose senders may have given up
@@ -58,7 +59,7 @@ func newWorld(ctx context.Context, s Schedule) *world {
 		stale: s.has(StaleShards) || s.has(StaleScans), next: map[string]int{}, by: s.Strategy,
 	}
 	w.running, w.mend = context.WithCancel(w.root)
-	w.kinesis = kinesis.NewFromConfig(w.server.ClientConfig("admin"))
+	w.kinesis = w.kinesisOf(w.cloud("admin", nil))
 	w.server.ObserveItems(func(c emulator.ItemChange) {
 		if c.Table == application {
 			w.j.changed(c)
