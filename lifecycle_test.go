@@ -444,22 +444,25 @@ func TestRun_endsWithinAMinuteOnceJavaWorkersChangeTheirMode(t *testing.T) {
 	s := func(v string) ddbtypes.AttributeValue { return &ddbtypes.AttributeValueMemberS{Value: v} }
 	for name, c := range map[string]struct {
 		table, key string
+		failover   time.Duration
+		reads      int64         // of single rows, each minute
 		within     time.Duration // and a stop without peers
 	}{
-		"in the lease table": {fleettest.App, "leaseKey", 16 * time.Second},
-		"in KCL's own table": {fleettest.App + "-CoordinatorState", "key", 76 * time.Second},
+		"in the lease table":                              {fleettest.App, "leaseKey", 10 * time.Second, 1, 16 * time.Second},
+		"in the lease table, looked at each five minutes": {fleettest.App, "leaseKey", 10 * time.Minute, 2, 76 * time.Second},
+		"in KCL's own table":                              {fleettest.App + "-CoordinatorState", "key", 10 * time.Second, 1, 76 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := fleettest.New(t, 2)
 				reads := emulator.CountKey{Service: emulator.DynamoDB, Operation: "GetItem"}
-				w := f.Start("w")
+				w := f.Start("w", func(cfg *config.Config) { cfg.LeaseManagement.FailoverTime = c.failover })
 				time.Sleep(time.Minute)
 				f.Server.ResetCounts()
 				time.Sleep(time.Hour)
-				if n := f.Server.Counts().Of(reads).Requests; n < 54 || n > 67 {
-					t.Errorf("%d single reads in an hour, want one a minute", n)
+				if n := f.Server.Counts().Of(reads).Requests; n < 54*c.reads || n > 67*c.reads {
+					t.Errorf("%d single reads in an hour, want %d a minute", n, c.reads)
 				}
 				if c.table != fleettest.App {
 					if _, err := f.DynamoDB.CreateTable(t.Context(), &dynamodb.CreateTableInput{

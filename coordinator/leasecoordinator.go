@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// modeCheckInterval is how often KCL's mode is read from the table that KCL 3.0 to 3.4 keep it in (the next look shows that of
-	// KCL 3.5): by all while Java workers are in sight, else by the leader, and by the others in each idleModeChecks'th
-	// interval only. A worker that has found out stops, and another one leads.
+	// modeCheckInterval is how often KCL's mode is read. That of KCL 3.5 stands in the lease table, where looks show it, and is read
+	// by itself only where looks may take longer or show parts. That of KCL 3.0 to 3.4 stands in a table of its own: it is read by
+	// all while Java workers are in sight, else by the leader, and by the others in each idleModeChecks'th interval only. A worker
+	// that has found out stops, and another one leads.
 	modeCheckInterval = time.Minute
 	idleModeChecks    = 10
 	// startBase and startMax bound the pauses between tries to start. A fleet that waits for its table tries every few
@@ -206,11 +207,12 @@ func (c *LeaseCoordinator) watchMode(ctx context.Context) error {
 			return err
 		}
 		passed++
-		if passed < idleModeChecks && failed == 0 && !c.taker.View().JavaInSight() && !c.leader.IsLeader() {
+		listed := c.looksShowMode()
+		if passed < idleModeChecks && listed && failed == 0 && !c.taker.View().JavaInSight() && !c.leader.IsLeader() {
 			continue
 		}
 		passed = 0
-		err := c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName, true)
+		err := c.o.Table.CheckMode(ctx, c.o.Config.ApplicationName, listed)
 		if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
 			return err
 		}
@@ -221,6 +223,13 @@ func (c *LeaseCoordinator) watchMode(ctx context.Context) error {
 		failed++
 		c.retried("check the table's KCL mode", err, failed, modeCheckInterval)
 	}
+}
+
+// looksShowMode tells whether each row of the lease table is read in less than a modeCheckInterval anyway. A worker of a fleet at its
+// ReadBudget looks each 2 × FailoverTime at the least, and at parts.
+func (c *LeaseCoordinator) looksShowMode() bool {
+	cfg := c.o.Config.LeaseManagement
+	return max(cfg.LeaseTakerInterval, 2*cfg.FailoverTime) < modeCheckInterval && !c.taker.View().Sparse()
 }
 
 // regain takes back at once what an earlier process with this worker id held.

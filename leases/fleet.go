@@ -50,6 +50,10 @@ func (v View) GoPeers() int {
 	return len(peers)
 }
 
+// Sparse reports whether this worker's looks may show a row more seldom than its failover time passes, because the fleet is at its
+// ReadBudget.
+func (v View) Sparse() bool { return v.sparse }
+
 // JavaInSight reports whether Java workers take part, as far as this worker can see: whether a row has an owner that no Go worker
 // has written. A leader of KCL 3.x that assigns a lease of ours leaves such a row before anything else.
 func (v View) JavaInSight() bool {
