@@ -24,6 +24,7 @@ func Chain(hs ...*Hooks) *Hooks {
 		Synced:            chain(hs, func(h *Hooks) func(SyncEvent) { return h.Synced }),
 		StateChanged:      chain(hs, func(h *Hooks) func(StateEvent) { return h.StateChanged }),
 		WorkerLooked:      chain(hs, func(h *Hooks) func(LookEvent) { return h.WorkerLooked }),
+		FailoverDiffers:   chain(hs, func(h *Hooks) func(FailoverEvent) { return h.FailoverDiffers }),
 	}
 }
 

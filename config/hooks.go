@@ -35,6 +35,8 @@ type Hooks struct {
 	Synced         func(SyncEvent)        // leases were compared with shards
 	StateChanged   func(StateEvent)       // a consumer moved to another state
 	WorkerLooked   func(LookEvent)        // the lease taker has read the table
+
+	FailoverDiffers func(FailoverEvent) // another worker has another FailoverTime; once for each such worker
 }
 
 // WorkerEvent is about this worker.
@@ -128,6 +130,16 @@ type SyncEvent struct {
 type StateEvent struct {
 	Worker, LeaseKey string
 	From, To         string
+}
+
+// FailoverEvent is about another worker whose FailoverTime (KCL: failoverTimeMillis) is not this one's. Go workers bear that; of
+// a Java and a Go worker one takes the other's leases while that lives.
+type FailoverEvent struct {
+	Worker string
+	Peer   string        // the other worker
+	Java   bool          // it is one of the Java KCL
+	Own    time.Duration // this worker's
+	Peers  time.Duration // the other one's; of a Java worker an estimate, from how often it renews
 }
 
 // LookEvent is about one look at the lease table.

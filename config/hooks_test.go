@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // recording returns Hooks each of which appends its name and tag.
@@ -68,10 +69,14 @@ func TestSlogHooks_levels(t *testing.T) {
 		"start":       {func(h *Hooks) { h.WorkerStarted(WorkerEvent{Worker: "w"}) }, `level=INFO msg="worker started" worker=w`},
 		"stop":        {func(h *Hooks) { h.WorkerStopped(WorkerEvent{Worker: "w"}) }, `level=INFO msg="worker stopped" worker=w`},
 		"failed stop": {func(h *Hooks) { h.WorkerStopped(WorkerEvent{Worker: "w", Err: fault}) }, `level=ERROR msg="worker stopped" worker=w error=boom`},
-		"created":     {func(h *Hooks) { h.LeaseCreated(LeaseEvent{Worker: "w", LeaseKey: "k"}) }, `level=INFO msg="lease created" worker=w lease=k`},
-		"taken":       {func(h *Hooks) { h.LeaseTaken(LeaseEvent{Worker: "w", LeaseKey: "k", From: "v", Counter: 7, Token: 7}) }, `level=INFO msg="lease taken" worker=w lease=k from=v counter=7 token=7`},
-		"lost":        {func(h *Hooks) { h.LeaseLost(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3, Err: fault}) }, `level=INFO msg="lease lost" worker=w lease=k counter=7 token=3 error=boom`},
-		"released":    {func(h *Hooks) { h.LeaseReleased(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3}) }, `level=INFO msg="lease released" worker=w lease=k counter=7 token=3`},
+		"failover, Java": {func(h *Hooks) {
+			h.FailoverDiffers(FailoverEvent{Worker: "w", Peer: "j", Java: true, Own: 10 * time.Second, Peers: 30 * time.Second})
+		}, `level=WARN msg="another worker's FailoverTime differs" worker=w peer=j java=true own=10s peers=30s`},
+		"failover, Go": {func(h *Hooks) { h.FailoverDiffers(FailoverEvent{Worker: "w", Peer: "g"}) }, `level=INFO msg="another worker's FailoverTime differs" worker=w peer=g`},
+		"created":      {func(h *Hooks) { h.LeaseCreated(LeaseEvent{Worker: "w", LeaseKey: "k"}) }, `level=INFO msg="lease created" worker=w lease=k`},
+		"taken":        {func(h *Hooks) { h.LeaseTaken(LeaseEvent{Worker: "w", LeaseKey: "k", From: "v", Counter: 7, Token: 7}) }, `level=INFO msg="lease taken" worker=w lease=k from=v counter=7 token=7`},
+		"lost":         {func(h *Hooks) { h.LeaseLost(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3, Err: fault}) }, `level=INFO msg="lease lost" worker=w lease=k counter=7 token=3 error=boom`},
+		"released":     {func(h *Hooks) { h.LeaseReleased(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Token: 3}) }, `level=INFO msg="lease released" worker=w lease=k counter=7 token=3`},
 		"deleted": {func(h *Hooks) {
 			h.LeaseDeleted(LeaseEvent{Worker: "w", LeaseKey: "k", Counter: 7, Reason: "all children have begun"})
 		}, `level=INFO msg="lease deleted" worker=w lease=k counter=7 reason="all children have begun"`},

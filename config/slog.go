@@ -40,6 +40,13 @@ func logWorker(h *Hooks, log *slog.Logger) {
 		log.Debug("lease table read", "worker", e.Worker, "leases", e.Leases, "workers", e.Workers, "held", e.Held,
 			"target", e.Target, "elapsed", e.Elapsed, "error", e.Err)
 	}
+	h.FailoverDiffers = func(e FailoverEvent) {
+		at := log.Info
+		if e.Java {
+			at = log.Warn
+		}
+		at("another worker's FailoverTime differs", "worker", e.Worker, "peer", e.Peer, "java", e.Java, "own", e.Own, "peers", e.Peers)
+	}
 	h.Synced = func(e SyncEvent) {
 		at := log.Debug
 		switch {

@@ -48,6 +48,7 @@ type LeaseTaker struct {
 	warned    bool                // that was said; likewise
 	claims    map[string]claim    // takes without an answer; of Run's goroutine
 	namesakes map[string]namesake // likewise
+	rhythms   rhythms             // likewise
 	guard     *guarded
 	followers sync.WaitGroup // of what was asked for, while Run runs
 
@@ -80,7 +81,7 @@ func NewTaker(t takeTable, r *LeaseRenewer, cfg config.LeaseManagementConfig, op
 		table: t, renewer: r, cfg: cfg, opts: opts, hooks: opts.Hooks, log: opts.Logger,
 		wake: make(chan struct{}, 1), first: make(chan struct{}), claims: map[string]claim{}, failures: map[string]int{},
 		asked: map[string]*asking{}, namesakes: map[string]namesake{},
-		view: NewView(opts.Worker, cfg),
+		view: NewView(opts.Worker, cfg), rhythms: newRhythms(opts.Worker, cfg.FailoverTime),
 	}
 	if taker.hooks == nil {
 		taker.hooks = &config.Hooks{}
@@ -316,6 +317,9 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		}
 		return v
 	})
+	if scope.Whole() {
+		t.compareFailover(listing.Leases, at)
+	}
 	t.resume(ctx, view)
 	var moves Moves
 	t.reader, moves, next = t.reader.Plan(t.opts.Worker, t.wanted(view), t.cfg, t.opts.Strategy)
@@ -335,6 +339,15 @@ func (t *LeaseTaker) look(ctx context.Context) (next time.Duration, err error) {
 		next = min(next, paceOf(t.cfg.FailoverTime).fast)
 	}
 	return next, nil
+}
+
+// compareFailover reports peers whose failover time is not ours.
+func (t *LeaseTaker) compareFailover(rows []Lease, at time.Time) {
+	for _, o := range t.rhythms.look(rows, at) {
+		if f := t.hooks.FailoverDiffers; f != nil {
+			f(config.FailoverEvent{Worker: t.opts.Worker, Peer: o.peer, Java: o.java, Own: t.cfg.FailoverTime, Peers: o.time})
+		}
+	}
 }
 
 // maxPatience bounds how long a listing may take, in LeaseTakerIntervals.
