@@ -151,9 +151,20 @@ flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one cons
 flights-200k: ## 200,000 real flights through the emulator, one consumer killed
 	integration/flights.sh 200k
 
+JAVA := go test -count=1 -v -parallel 2 ./integration/javakcl -java
+JAVA_SHOWN := grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+
+.PHONY: java
+java: ## the real Java KCL: 3.5.1 alone on the emulator, and 2.7.2 mixed with Go workers, with a short failover time
+	@set -o pipefail; $(JAVA) -timeout 8m -run 'TestJavaAlone/3.5.1_3X|TestMixedFleet/2.7.2' -java-failover 5s -java-settled 15s -java-watch 30s -java-stop 15s | $(JAVA_SHOWN)
+
+.PHONY: java-full
+java-full: ## both versions in all modes: alone, mixed, replaced worker by worker in both directions, changed to 3.x mode (30 min)
+	@set -o pipefail; $(JAVA) -timeout 90m | $(JAVA_SHOWN)
+
 .PHONY: ci
 ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci sim flights-200k reshard storm failover zombie rolling chaos clocks renewal requests balance sim-long sim-race mutants ## CI and all that takes longer
+full: ci sim flights-200k reshard storm failover zombie rolling chaos clocks renewal requests balance sim-long sim-race mutants java-full ## CI and all that takes longer

@@ -28,9 +28,8 @@ func WithControlDelay(d time.Duration) Option {
 // WithIndexDelay sets how long a global secondary index that UpdateTable adds stays CREATING while the service would
 // fill it, and how long it stays DELETING. The default, also for values that are not positive, is [WithControlDelay]'s.
 //
-// Give some seconds to a fleet of Java workers of KCL 3 that starts on a table that is new to it: of two that want to add the
-// index, one is refused, and it goes on only if that is because the index is CREATING; one that finds it there already stays
-// idle for ever.
+// Of two Java workers of KCL 3 that start at the same time on a table that is new to both, each wants to add the index, and one is
+// refused, with or without a delay. KCL 3.5.1 does not bear that: it may end, or stay idle for ever. Start the second one later.
 func WithIndexDelay(d time.Duration) Option {
 	return func(s *settings) { s.indexDelay = max(0, d) }
 }
