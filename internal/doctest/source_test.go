@@ -21,7 +21,7 @@ const root = "../.."
 var helpers = []string{"cmd/", "emulator/", "formal/", "examples/", "integration/", "internal/"}
 
 // products are the exceptions.
-var products = []string{"internal/loop/", "internal/awshttp/"}
+var products = []string{"internal/loop/", "internal/awshttp/", "internal/states/"}
 
 func isProduct(file string) bool {
 	under := func(folders []string) bool {
