@@ -84,6 +84,10 @@ sim: ## whole fleets under seeded faults in virtual time (SCHEDULES=2000, or HOU
 sim-some: ## some of them, as CI does each time: 300 fixed ones and 100 fresh ones
 	@set -o pipefail; $(SIM) -seed 1 -schedules 300 -fresh $(or $(SCHEDULES),100) | $(SIM_LAST)
 
+.PHONY: core
+core: ## the core of the protocol on one goroutine, the same each time (SCHEDULES=20000, SEED=n)
+	GOGC=400 go test -count=1 -timeout 24h -v -run TestCore_keeps ./leases -core-schedules $(or $(SCHEDULES),20000) -core-seed $(if $(filter-out 0,$(SEED)),$(SEED),1)
+
 .PHONY: sim-long
 sim-long: ## 50 schedules of ten virtual minutes
 	@set -o pipefail; $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),50) -lasts 10m | $(SIM_LAST)

@@ -76,12 +76,10 @@ func (con *coreConsumer) step() {
 		return
 	}
 	action := con.phase.Action()
-	switch action {
-	case states.Initialize, states.Notify, states.RecordEnd, states.CallShardEnded:
-		if !con.h.usable() {
-			con.again(20*time.Millisecond, 100*time.Millisecond)
-			return
-		}
+	acts := action == states.Initialize || action == states.Notify || action == states.RecordEnd || action == states.CallShardEnded
+	if acts && !con.h.usable() {
+		con.again(20*time.Millisecond, 100*time.Millisecond)
+		return
 	}
 	switch action {
 	case states.AwaitParents:
@@ -274,7 +272,7 @@ func (con *coreConsumer) checkpoint(then func(error)) {
 	})
 }
 
-// done is the end of the consumer. What ended by itself, a source that gave up say, would be begun anew.
+// done is the end of the consumer: the lease of a finished shard is kept.
 func (con *coreConsumer) done() {
 	h := con.h
 	h.consumer = nil

@@ -37,10 +37,9 @@ type core struct {
 type coreGuard int
 
 const (
-	coreWhole coreGuard = iota
-	withoutCounters
-	withoutNonces
-	withoutMargin // an owner trusts its lease for twice as long
+	coreWhole       coreGuard = iota
+	withoutCounters           // conditions do not compare the counter
+	withoutMargin             // an owner trusts its lease for ever
 	withoutWaiting
 	withoutChildren
 	withoutKeeping
@@ -68,11 +67,8 @@ func newCore(seed uint64, lacks coreGuard, verbose bool) *core {
 	c.timing = leases.TimingOf(c.cfg.LeaseManagement)
 	c.stream = newCoreStream(c, 1+c.random.IntN(3))
 	c.table = &coreTable{rows: map[string]*coreRow{}, programs: corePrograms, wrote: c.judge, fate: c.fate}
-	switch lacks {
-	case withoutCounters:
+	if lacks == withoutCounters {
 		c.table.ignores = "leaseCounter"
-	case withoutNonces:
-		c.table.ignores = "tenure"
 	}
 	for i := range 2 + c.random.IntN(2) {
 		w := &coreWorker{c: c, id: fmt.Sprintf("w%d", i)}
@@ -120,7 +116,9 @@ func (c *core) breaks(format string, args ...any) {
 
 // run lives through the schedule: faults, then peace, until all is as if nothing had happened, or for as long as that may take.
 func (c *core) run() {
-	c.until(coreLasts)
+	if c.until(coreLasts); c.broken != "" {
+		return
+	}
 	c.faults = false
 	c.note("everything is mended")
 	d := c.cfg.LeaseManagement.FailoverTime

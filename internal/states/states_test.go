@@ -42,8 +42,8 @@ var (
 	endedWhenStopping = Phase{State: Done, Reason: ShardEnd, Began: true, last: CallShardEnded, Stopping: true}
 )
 
-func leavingBy(why Reason, last Action, Began, Stopping bool) Phase {
-	return Phase{State: ShuttingDown, Reason: why, last: last, Began: Began, Stopping: Stopping}
+func leavingBy(why Reason, last Action, began, stopping bool) Phase {
+	return Phase{State: ShuttingDown, Reason: why, last: last, Began: began, Stopping: stopping}
 }
 
 type pair struct {

@@ -18,6 +18,16 @@ var mutants = []mutant{
 		pkg: "./internal/leasetest", run: "TestTable_onTheEmulator",
 	},
 	{
+		name: "a checkpoint is conditioned on the tenure, not on the counter", claim: "S1",
+		file: "leases/write.go", old: "\t\te.unchanged(from)\n", new: "\t\tif op.what == \"checkpoint lease\" {\n\t\t\te.equal(str(me.Nonce), attrTenure, tenureNonce)\n\t\t} else {\n\t\t\te.unchanged(from)\n\t\t}\n",
+		pkg: "./leases", run: "TestCore_keeps",
+	},
+	{
+		name: "a consumer that waits for its parents goes on when its lease is lost", claim: "L1",
+		file: "internal/states/states.go", old: "\treturn p.shutDown(LeaseLost, Leave)\n", new: "\treturn p\n",
+		pkg: "./leases", run: "TestCore_keeps",
+	},
+	{
 		name: "writes are conditioned on the counter alone, not on the nonce", claim: "S1",
 		file: "leases/expression.go", old: "case seen.Tenure != nil:", new: "case seen.Tenure != nil && seen.Counter < 0:",
 		pkg: "./leases", run: "TestHeld_writesNothingToARowMadeAnew",
