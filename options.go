@@ -13,6 +13,8 @@ type Option func(*options)
 
 type options struct {
 	kinesis  KinesisAPI
+	clients  map[string]KinesisAPI // by ARN
+	tracker  StreamTracker
 	dynamodb leases.DynamoDBAPI
 	strategy leases.AssignmentStrategy
 }

@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
-	"github.com/shardlease/shardlease/checkpoint"
-	"github.com/shardlease/shardlease/cleanup"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/coordinator"
 	"github.com/shardlease/shardlease/internal/awshttp"
 	"github.com/shardlease/shardlease/leases"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/retrieval"
-	"github.com/shardlease/shardlease/shardsync"
 )
 
 // Worker is one member of a fleet. It is made by [New], runs once, and may be asked and stopped from any goroutine.
@@ -64,33 +60,29 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 	if o.dynamodb == nil {
 		o.dynamodb = dynamodb.NewFromConfig(prepared)
 	}
-	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{Worker: cfg.WorkerID, Hooks: cfg.Hooks})
-	detector := retrieval.NewShardDetector(o.kinesis, retrieval.DetectorOptions{
-		StreamARN: cfg.StreamARN, Region: cloud.Region, RequestTimeout: cfg.Retrieval.RequestTimeout,
-		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
-	})
-	syncer := shardsync.NewHierarchicalShardSyncer(table, detector, shardsync.SyncerOptions{
-		Stream: cfg.StreamName, Worker: cfg.WorkerID, From: cfg.InitialPosition,
-		FailoverTime: cfg.LeaseManagement.FailoverTime, Logger: cfg.Logger, Hooks: cfg.Hooks,
-	})
-	polling := retrieval.NewPolling(o.kinesis, cfg.Retrieval, retrieval.PollingOptions{
-		Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
-	})
-	return &Worker{scheduler: coordinator.NewScheduler(coordinator.Options{
-		Config: cfg, Stream: cfg.StreamName, Table: table, Syncer: syncer, Factory: f, Strategy: o.strategy,
-		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, detector, cfg.StreamName) },
-		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
-			return polling.Open(ctx, retrieval.Start{
-				Stream: cfg.StreamName, StreamARN: cfg.StreamARN, ShardID: l.Shard(), LeaseKey: l.Key, HashKeyRange: l.HashKeyRange,
-				From: from, StartAt: startAt(l),
-			})
-		},
-	})}, nil
+	keys := leases.ShardKeys
+	if o.several(cfg) {
+		keys = leases.StreamKeys
+	}
+	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{Worker: cfg.WorkerID, Hooks: cfg.Hooks, Keys: keys})
+	maker := &streamMaker{
+		cfg: cfg, region: regionOf(cloud, o.kinesis), api: o.kinesis, clients: o.clients, table: table,
+		polling: retrieval.NewPolling(o.kinesis, cfg.Retrieval, retrieval.PollingOptions{
+			Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
+		}),
+	}
+	parts := coordinator.Options{Config: cfg, Table: table, Factory: f, Strategy: o.strategy}
+	if o.several(cfg) {
+		parts.Streams = maker.source(o.tracker)
+	} else {
+		parts.Stream = maker.only()
+	}
+	return &Worker{scheduler: coordinator.NewScheduler(parts)}, nil
 }
 
 // validate reports everything that is wrong with what New was given.
 func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o options) error {
-	faults := []error{cfg.Validate()}
+	faults := []error{o.validate(cfg, cloud)}
 	if f == nil {
 		faults = append(faults, errors.New("processor.Factory is nil, want a function that makes a RecordProcessor"))
 	}
@@ -128,24 +120,3 @@ func (w *Worker) State() string { return w.scheduler.State().String() }
 
 // Assignments returns the leases that this worker holds now, by key.
 func (w *Worker) Assignments() []Assignment { return w.scheduler.Assignments() }
-
-// allShards lists a stream for package cleanup, which knows nothing of shardsync.
-func allShards(ctx context.Context, d shardsync.ShardDetector, stream string) ([]cleanup.Shard, error) {
-	listed, err := d.ListShards(ctx, stream, shardsync.Filter{})
-	if err != nil {
-		return nil, err
-	}
-	shards := make([]cleanup.Shard, 0, len(listed))
-	for _, s := range listed {
-		shards = append(shards, cleanup.Shard{ID: s.ID, ParentIDs: s.ParentIDs(), HashKeyRange: s.HashKeyRange})
-	}
-	return shards, nil
-}
-
-// startAt is the time at which a shard without a checkpoint starts; zero if its lease is not pinned.
-func startAt(l leases.Lease) time.Time {
-	if l.StartAtMillis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(l.StartAtMillis)
-}

@@ -113,6 +113,10 @@ func (m *LeaseCleanupManager) Run(ctx context.Context) error {
 	}
 }
 
+// Forget is told, by a worker that calls Pass in a loop of its own, that it does not lead any more: rows that were seen finished
+// may be deleted and made again before it leads the next time. It must not overlap a Pass.
+func (m *LeaseCleanupManager) Forget() { m.since = nil }
+
 // watch notes which of the rows are finished, and since when they are known to be. What is not among them any more is forgotten: a
 // row that appears once more counts anew.
 func (m *LeaseCleanupManager) watch(now time.Time, rows []leases.Lease) {

@@ -25,6 +25,8 @@ func Chain(hs ...*Hooks) *Hooks {
 		StateChanged:      chain(hs, func(h *Hooks) func(StateEvent) { return h.StateChanged }),
 		WorkerLooked:      chain(hs, func(h *Hooks) func(LookEvent) { return h.WorkerLooked }),
 		FailoverDiffers:   chain(hs, func(h *Hooks) func(FailoverEvent) { return h.FailoverDiffers }),
+		StreamAdded:       chain(hs, func(h *Hooks) func(StreamEvent) { return h.StreamAdded }),
+		StreamRemoved:     chain(hs, func(h *Hooks) func(StreamEvent) { return h.StreamRemoved }),
 	}
 }
 

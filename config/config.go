@@ -13,7 +13,7 @@ type Config struct {
 	// 3 to 255 characters of a-z, A-Z, 0-9, '_', '.', '-'. (KCL: applicationName)
 	ApplicationName string
 
-	// StreamName is the stream to read. Required unless StreamARN says it; 1 to 128 characters of a-z, A-Z, 0-9, '_', '.', '-'.
+	// StreamName is the stream to read. Required unless StreamARN says it, or Streams or a tracker name several; 1 to 128 characters of a-z, A-Z, 0-9, '_', '.', '-'.
 	// (KCL: streamName)
 	StreamName string
 
@@ -21,6 +21,16 @@ type Config struct {
 	// another account. The name in it must be StreamName, or StreamName must be empty. Default: none, the stream is looked up
 	// by name in the account of the credentials. (KCL: streamArn)
 	StreamARN string
+
+	// Streams are the streams to read if they are several, or may become several: their leases share one table, and the
+	// workers share them as if they were one stream's. In place of StreamName and StreamARN; InitialPosition must not be set
+	// beside it, each stream has its own. Leases have other keys then than those of a worker of one stream, so that the two
+	// kinds never share a table. Streams that change while workers run are named by a shardlease.StreamTracker instead.
+	// Default: none. (KCL: MultiStreamTracker)
+	Streams []StreamConfig
+
+	// FormerStreams is about the leases of streams that Streams, or the tracker, named once and does not any more.
+	FormerStreams FormerStreamsConfig
 
 	// WorkerID tells workers of one application apart, and stands in the lease table as the owner of leases. No two living
 	// workers may share one. A worker that comes back with the id it had before regains its leases at once; one that comes

@@ -33,6 +33,7 @@ const (
 	defaultByteBudget             = 256 << 20
 	defaultMaxPendingBatches      = 3
 	defaultKinesisTimeout         = 30 * time.Second
+	defaultFormerWait             = time.Hour
 
 	// renewSlack is KCL's epsilon: with it the third renewal is under way before FailoverTime has passed.
 	renewSlack = 25 * time.Millisecond
@@ -89,9 +90,11 @@ func newWorkerID() string {
 // before. Complete is pure, and completing twice changes nothing. Logger and Hooks are not nil afterwards; ApplicationName
 // and WorkerID have no default.
 func (c Config) Complete() Config {
-	if c.StreamName == "" {
-		c.StreamName, _ = streamOfARN(c.StreamARN) // a broken ARN is a matter for Validate
+	if arn, err := parseARN(c.StreamARN); err == nil && c.StreamName == "" { // a broken ARN is a matter for Validate
+		c.StreamName = arn.name
 	}
+	c.FormerStreams.Deletion = cmp.Or(c.FormerStreams.Deletion, KeepLeases)
+	c.FormerStreams.Wait = cmp.Or(c.FormerStreams.Wait, defaultFormerWait)
 	c.LeaseManagement = c.LeaseManagement.complete(c.ApplicationName)
 
 	c.Cleanup.Interval = cmp.Or(c.Cleanup.Interval, defaultCleanupInterval)

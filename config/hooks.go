@@ -20,7 +20,7 @@ type Hooks struct {
 	LeaseRenewed  func(LeaseEvent) // the table has accepted a renewal
 	LeaseLost     func(LeaseEvent) // held no more, against our will; Err says why
 	LeaseReleased func(LeaseEvent) // given up on purpose
-	LeaseDeleted  func(LeaseEvent) // this worker removed the row of a finished shard; Reason says why it could go
+	LeaseDeleted  func(LeaseEvent) // this worker removed the row of a finished shard, or of a former stream's; Reason says why
 	LeaseSkipped  func(LeaseEvent) // a row that cannot be read as a lease; once per key and process; Err says why
 
 	CheckpointWritten func(CheckpointEvent)
@@ -37,6 +37,8 @@ type Hooks struct {
 	WorkerLooked   func(LookEvent)        // the lease taker has read the table
 
 	FailoverDiffers func(FailoverEvent) // another worker has another FailoverTime; once for each such worker
+	StreamAdded     func(StreamEvent)   // of several streams: one is to be read that this worker was not told of before
+	StreamRemoved   func(StreamEvent)   // one that was to be read is not any more; FormerStreams says what becomes of its leases
 }
 
 // WorkerEvent is about this worker.
@@ -124,6 +126,13 @@ type SyncEvent struct {
 	Created        int
 	Elapsed        time.Duration
 	Err            error
+}
+
+// StreamEvent is about one of several streams.
+type StreamEvent struct {
+	Worker     string
+	Stream     string // its name
+	Identifier string // account:name:epoch, with which the keys of its leases begin; empty if this worker was not told and has not asked
 }
 
 // StateEvent is about one consumer.

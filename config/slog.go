@@ -58,6 +58,12 @@ func logWorker(h *Hooks, log *slog.Logger) {
 		at("leases compared with shards", "worker", e.Worker, "stream", e.Stream, "shards", e.Shards, "leases", e.Leases,
 			"created", e.Created, "elapsed", e.Elapsed, "error", e.Err)
 	}
+	h.StreamAdded = func(e StreamEvent) {
+		log.Info("stream to read", "worker", e.Worker, "stream", e.Stream, "identifier", e.Identifier)
+	}
+	h.StreamRemoved = func(e StreamEvent) {
+		log.Info("stream not to be read any more", "worker", e.Worker, "stream", e.Stream, "identifier", e.Identifier)
+	}
 	h.Retried = func(e RetryEvent) {
 		at := log.Info
 		switch {

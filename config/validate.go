@@ -25,14 +25,17 @@ const (
 // Validate returns nil, or every fault at once, joined with errors.Join: one line each, naming the field, its value and what
 // is allowed. Zero fields that have a default are right. It reads neither a clock nor the network: whether the stream and the
 // table exist shows when the worker runs.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.validate(false) }
+
+// ValidateTracked is [Config.Validate] for a worker whose streams a StreamTracker names: the configuration must name none.
+func (c Config) ValidateTracked() error { return c.validate(true) }
+
+func (c Config) validate(tracked bool) error {
 	var f faults
 	f.tableName("ApplicationName", c.ApplicationName)
-	c.checkStream(&f)
+	c.checkStreams(&f, tracked)
+	c.FormerStreams.check(&f)
 	f.text("WorkerID", c.WorkerID, 1, 2048)
-	if t, ok := c.InitialPosition.Timestamp(); ok && t.Before(time.Unix(0, 0)) {
-		f.add("InitialPosition", c.InitialPosition.String(), "a time from 1970-01-01T00:00:00Z on")
-	}
 	c.LeaseManagement.check(&f)
 
 	whenSet(&f, "Cleanup.Interval", c.Cleanup.Interval, time.Second, day)
@@ -60,22 +63,29 @@ func (c Config) Validate() error {
 	}
 	whenSet(&f, "Retrieval.MaxPendingBatches", r.MaxPendingBatches, 1, 100)
 	whenSet(&f, "Retrieval.RequestTimeout", r.RequestTimeout, 100*time.Millisecond, 5*time.Minute)
-	return errors.Join(f...)
+	return f.join()
 }
 
-func (c Config) checkStream(f *faults) {
-	if c.StreamARN == "" || c.StreamName != "" {
-		f.name("StreamName", c.StreamName, 1, 128)
+// checkStream checks a stream's name and ARN, of which one must be there.
+func checkStream(f *faults, path, name, arn string) {
+	if arn == "" || name != "" {
+		f.name(path+"StreamName", name, 1, 128)
 	}
-	if c.StreamARN == "" {
+	if arn == "" {
 		return
 	}
-	name, err := streamOfARN(c.StreamARN)
+	parsed, err := parseARN(arn)
 	switch {
 	case err != nil:
-		f.add("StreamARN", strconv.Quote(c.StreamARN), err.Error())
-	case c.StreamName != "" && c.StreamName != name:
-		f.add("StreamName", strconv.Quote(c.StreamName), fmt.Sprintf("%q as in StreamARN, or no name", name))
+		f.add(path+"StreamARN", strconv.Quote(arn), err.Error())
+	case name != "" && name != parsed.name:
+		f.add(path+"StreamName", strconv.Quote(name), fmt.Sprintf("%q as in StreamARN, or no name", parsed.name))
+	}
+}
+
+func checkPosition(f *faults, path string, p InitialPosition) {
+	if t, ok := p.Timestamp(); ok && t.Before(time.Unix(0, 0)) {
+		f.add(path, p.String(), "a time from 1970-01-01T00:00:00Z on")
 	}
 }
 
@@ -153,6 +163,8 @@ func shorten(d time.Duration) time.Duration {
 
 // faults collects.
 type faults []error
+
+func (f *faults) join() error { return errors.Join(*f...) }
 
 func (f *faults) add(path, value, want string) {
 	*f = append(*f, fmt.Errorf("%s is %s, want %s", path, value, want))

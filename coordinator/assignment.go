@@ -22,10 +22,10 @@ type Assignment struct {
 	Since              time.Time // when State was entered, on this process's own clock; zero if not known
 }
 
-func (e *entry) assignment(stream string) Assignment {
+func (e *entry) assignment() Assignment {
 	l := e.held.Lease()
 	a := Assignment{
-		LeaseKey: l.Key, Stream: stream, ShardID: l.Shard(), State: "Starting", Checkpoint: l.Checkpoint,
+		LeaseKey: l.Key, Stream: e.stream.Name, ShardID: l.Shard(), State: "Starting", Checkpoint: l.Checkpoint,
 		Delivered: l.Checkpoint, MillisBehindLatest: -1, Token: e.held.Grant().Token,
 	}
 	switch {

@@ -29,6 +29,7 @@ const (
 // consumers keeps one consumer for each held lease whose shard is not finished.
 type consumers struct {
 	o        Options
+	streams  *directory
 	release  func(context.Context, *leases.Held) error // set before the first start
 	forsake  func(*leases.Held, error)                 // likewise
 	onFinish func()                                    // a shard was read to its end: its children may start
@@ -45,8 +46,8 @@ type consumers struct {
 	abandoned []string
 }
 
-func newConsumers(o Options) *consumers {
-	return &consumers{o: o, fatal: make(chan error, 1), byKey: map[string]*entry{}}
+func newConsumers(o Options, streams *directory) *consumers {
+	return &consumers{o: o, streams: streams, fatal: make(chan error, 1), byKey: map[string]*entry{}}
 }
 
 // start gives a lease that was just taken its consumer. It does not block. ctx is what user code's contexts end with.
@@ -61,7 +62,7 @@ func (c *consumers) start(ctx context.Context, h *leases.Held) {
 	key := h.Lease().Key
 	life := c.o.Config.Lifecycle
 	e := &entry{
-		held: h, done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished(),
+		held: h, stream: c.streams.of(h.Lease()), done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished(),
 		back: loop.Backoff{Base: life.TaskBackoff, Max: life.MaxTaskBackoff},
 	}
 	c.mu.Lock()
@@ -242,7 +243,7 @@ func (c *consumers) assignments() []Assignment {
 		if e.held.Context().Err() != nil {
 			continue
 		}
-		out = append(out, e.assignment(c.o.Stream))
+		out = append(out, e.assignment())
 	}
 	slices.SortFunc(out, func(a, b Assignment) int { return strings.Compare(a.LeaseKey, b.LeaseKey) })
 	return out

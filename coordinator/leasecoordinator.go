@@ -35,8 +35,9 @@ type LeaseCoordinator struct {
 	renewer *leases.LeaseRenewer
 	taker   *leases.LeaseTaker
 	leader  LeaderDecider
-	audit   *shardsync.PeriodicShardSyncManager
-	cleanup *cleanup.LeaseCleanupManager
+	audit   *shardsync.PeriodicShardSyncManager // of the only stream
+	cleanup *cleanup.LeaseCleanupManager        // likewise
+	several *tracking                           // of several streams
 	got     func(*leases.Held)
 }
 
@@ -50,17 +51,21 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 	})
 	c.taker = leases.NewTaker(o.Table, c.renewer, cfg.LeaseManagement, leases.TakerOptions{
 		Worker: cfg.WorkerID, Strategy: o.Strategy, Logger: cfg.Logger, Hooks: cfg.Hooks, Acquired: c.got,
-		Pin:  func(l leases.Lease) int64 { return o.Syncer.Pin(l, c.rows) },
+		Pin:  func(l leases.Lease) int64 { return c.pin(shards.streams.of(l), l) },
 		Busy: shards.lost,
 	})
 	c.leader = NewDeterministicLeader(cfg.WorkerID, c.taker.View)
-	c.audit = shardsync.NewPeriodicShardSyncManager(o.Syncer, shardsync.PeriodicOptions{
-		Interval: cfg.LeaseManagement.ShardSyncInterval, Confidence: cfg.LeaseManagement.ShardSyncConfidence,
-		IsLeader: c.leader.IsLeader, Rows: c.rows,
-	})
-	c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
-		Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: c.leader.IsLeader, Shards: o.Shards, Hooks: cfg.Hooks,
-	})
+	if o.Streams != nil {
+		c.several = newTracking(shards.streams, o, c.rows, c.leader.IsLeader, c.taker.Wake)
+	} else {
+		c.audit = shardsync.NewPeriodicShardSyncManager(o.Stream.Syncer, shardsync.PeriodicOptions{
+			Interval: cfg.LeaseManagement.ShardSyncInterval, Confidence: cfg.LeaseManagement.ShardSyncConfidence,
+			IsLeader: c.leader.IsLeader, Rows: c.rows,
+		})
+		c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
+			Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: c.leader.IsLeader, Shards: o.Stream.Shards, Hooks: cfg.Hooks,
+		})
+	}
 	shards.release, shards.forsake, shards.onFinish = c.renewer.Release, c.renewer.Forsake, c.taker.Wake
 	return c
 }
@@ -74,8 +79,12 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.taker.Run(ctx) })
 	group.Go(func() error { return c.watchMode(ctx) })
-	group.Go(func() error { return c.audit.Run(leases.InBackground(ctx)) })
-	group.Go(func() error { return c.cleanup.Run(leases.InBackground(ctx)) })
+	if c.several != nil {
+		group.Go(func() error { return c.track(leases.InBackground(ctx)) })
+	} else {
+		group.Go(func() error { return c.audit.Run(leases.InBackground(ctx)) })
+		group.Go(func() error { return c.cleanup.Run(leases.InBackground(ctx)) })
+	}
 	group.Go(func() error {
 		select {
 		case <-c.taker.FirstRound():
@@ -86,6 +95,27 @@ func (c *LeaseCoordinator) seek(ctx context.Context, started func()) error {
 		}
 	})
 	return group.Wait()
+}
+
+// track looks after several streams, from the first look on.
+func (c *LeaseCoordinator) track(ctx context.Context) error {
+	select {
+	case <-c.taker.FirstRound():
+		return c.several.run(ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pin is where a lease of a stream starts that is taken for the first time, see [shardsync.HierarchicalShardSyncer.Pin].
+func (c *LeaseCoordinator) pin(s *reading, l leases.Lease) int64 {
+	return s.Syncer.Pin(l, func() (own []leases.Lease, ok bool) {
+		all, ok := c.rows()
+		if s.Table == nil {
+			return all, ok
+		}
+		return leases.ByStream(all)[s.Identifier], ok
+	})
 }
 
 // leave waits, after seek has ended, until peers have asked for everything that this worker holds and it is handed over; at
@@ -143,6 +173,7 @@ func (c *LeaseCoordinator) start(ctx context.Context) error {
 			return err
 		}
 	}
+	c.o.Table.LeaveOtherKeysOut()
 	return nil
 }
 
@@ -185,12 +216,21 @@ func final(err error) bool {
 	if _, ok := errors.AsType[*leases.KCL3ModeError](err); ok {
 		return true
 	}
+	if _, ok := errors.AsType[*leases.MixedKeysError](err); ok {
+		return true
+	}
 	_, ok := errors.AsType[*shardsync.PermanentError](err)
 	return ok
 }
 
+// sync creates the first leases of the only stream. Those of several are created while the worker works, so that none has to wait
+// for another; at the start only the table's keys are looked at.
 func (c *LeaseCoordinator) sync(ctx context.Context) error {
-	_, err := c.o.Syncer.Sync(ctx)
+	if c.o.Streams != nil {
+		_, err := c.o.Table.List(ctx)
+		return err
+	}
+	_, err := c.o.Stream.Syncer.Sync(ctx)
 	return err
 }
 

@@ -106,7 +106,7 @@ func (s *Scheduler) run(ctx context.Context) error {
 	seek, endSeek := context.WithCancelCause(work)
 	defer endSeek(errStopping)
 
-	shards := newConsumers(s.o)
+	shards := newConsumers(s.o, newDirectory(s.o))
 	leases := newLeaseCoordinator(user, s.o, shards)
 	s.shards.Store(shards)
 

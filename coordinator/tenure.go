@@ -30,6 +30,8 @@ type entry struct {
 	back loop.Backoff
 	wait time.Duration // before the next consumer
 
+	stream *reading // guarded by consumers.mu
+
 	// Guarded by consumers.mu.
 	before   *entry                   // the tenure before this one; nil once nothing of it runs
 	consumer *processor.ShardConsumer // nil before it starts and for a finished shard
@@ -131,6 +133,9 @@ func (c *consumers) live(ctx context.Context, e *entry) {
 func (c *consumers) consume(ctx context.Context, e *entry) {
 	for {
 		c.pause(ctx, e)
+		if !c.usable(ctx, e) {
+			continue
+		}
 		consumer := c.arm(e)
 		if consumer == nil {
 			return
@@ -139,6 +144,28 @@ func (c *consumers) consume(ctx context.Context, e *entry) {
 			return
 		}
 	}
+}
+
+// usable reports whether the stream of an entry can be read, or the entry is over, which arm will see. Otherwise the entry
+// waits until it is worth another look: one of several streams was deleted, and the others are read on.
+func (c *consumers) usable(ctx context.Context, e *entry) bool {
+	if c.streams.only != nil || c.isOver(e) || ctx.Err() != nil {
+		return true
+	}
+	stream := c.streams.of(e.held.Lease()) // it may be configured in another way now
+	c.mu.Lock()
+	e.stream = stream
+	c.mu.Unlock()
+	wait, err := stream.usable(ctx)
+	e.wait = wait
+	return err == nil
+}
+
+// isOver reports whether nothing is to be run under an entry any more.
+func (c *consumers) isOver(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stopped || e.finished || e.held.Context().Err() != nil
 }
 
 // run runs one consumer to its end, and reports whether nothing is left to do under the lease.
@@ -163,7 +190,12 @@ func (c *consumers) judge(ctx context.Context, e *entry, from checkpoint.Extende
 	if out.Finished || ended {
 		return true
 	}
-	if errors.Is(out.Err, shardsync.ErrStreamNotFound) || errors.Is(out.Err, shardsync.ErrOtherHistory) {
+	if isGone(out.Err) && c.streams.only == nil {
+		e.wait = c.streamOf(e).fail(loop.ClockOf(ctx).Now(), out.Err)
+		c.retried(e, out.Err, 1, e.wait)
+		return false
+	}
+	if isGone(out.Err) {
 		select {
 		case c.fatal <- fmt.Errorf("shard %s: %w", e.held.Lease().Key, out.Err):
 		default: // another shard was first
@@ -184,22 +216,24 @@ func (c *consumers) arm(e *entry) *processor.ShardConsumer {
 	if e.stopped || e.finished || e.held.Context().Err() != nil {
 		return nil
 	}
-	l := e.held.Lease()
+	l, stream := e.held.Lease(), e.stream
 	e.consumer = processor.NewShardConsumer(processor.ConsumerOptions{
 		Shard: processor.Shard{
-			Stream: c.o.Stream, ID: l.Shard(), LeaseKey: l.Key, ParentIDs: slices.Clone(l.ParentShardIDs),
+			Stream: stream.Name, StreamIdentifier: stream.Identifier, ID: l.Shard(), LeaseKey: l.Key, ParentIDs: slices.Clone(l.ParentShardIDs),
 		},
 		Position: l.Checkpoint,
 		Pending:  l.Pending,
 		Lease:    e.held,
 		Factory:  c.o.Factory,
 		Open: func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
-			return c.o.Open(ctx, e.held.Lease(), from)
+			return stream.Open(ctx, e.held.Lease(), from)
 		},
-		ParentsEnded: func(ctx context.Context) (bool, error) { return c.o.Syncer.ParentsEnded(ctx, e.held.Lease()) },
-		ParentPoll:   c.o.Config.Coordinator.ParentShardPollInterval,
+		ParentsEnded: func(ctx context.Context) (bool, error) {
+			return stream.Syncer.ParentsEnded(ctx, stream.local(e.held.Lease()))
+		},
+		ParentPoll: c.o.Config.Coordinator.ParentShardPollInterval,
 		EndShard: func(ctx context.Context, end processor.End) error {
-			return c.o.Syncer.EndShard(ctx, e.held.Lease(), endOf(end))
+			return stream.Syncer.EndShard(ctx, stream.local(e.held.Lease()), endOf(end))
 		},
 		Lifecycle: c.o.Config.Lifecycle,
 		Worker:    c.o.Config.WorkerID,
@@ -234,6 +268,12 @@ func (c *consumers) finish(e *entry) {
 		o.Wake()
 	}
 	c.onFinish()
+}
+
+func (c *consumers) streamOf(e *entry) *reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stream
 }
 
 func (c *consumers) isFinished(e *entry) bool {

@@ -39,10 +39,11 @@ func TestTenure_waitsForUserCodeOfTheOneBefore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began, proceed := make(chan int64, 2), make(chan struct{})
-		c := newConsumers(Options{
-			Config: cfg, Stream: "orders",
+		o := Options{
+			Config: cfg, Stream: &Stream{Name: "orders"},
 			Factory: func(processor.Shard) processor.RecordProcessor { return slowStart{began: began, proceed: proceed} },
-		})
+		}
+		c := newConsumers(o, newDirectory(o))
 		c.release = func(context.Context, *leases.Held) error { return nil }
 		c.onFinish = func() {}
 		renewer := leases.NewRenewer(nil, cfg.LeaseManagement, leases.RenewerOptions{Worker: "w"})

@@ -79,5 +79,8 @@ func (l Lease) Shard() string {
 	if l.ShardID != "" {
 		return l.ShardID
 	}
+	if _, shard, ok := splitKey(l.Key); ok {
+		return shard
+	}
 	return l.Key
 }

@@ -53,13 +53,15 @@ type Listing struct {
 	Rows      int     // all that were read
 	Foreign   int     // of other entityTypes: KCL 3.5 keeps its own rows in this table
 	Broken    int     // leases that cannot be read; each was warned about once
+	OtherKeys int     // leases with keys of the other form, left out; see [Table.LeaveOtherKeysOut]
 	Pages     int     // requests
 	ReadUnits float64 // capacity; an estimate where the server does not say
 }
 
 // List reads the table, as LeaseManagement.ConsistentReads says, in as many segments at once as ScanSegments says or, if that
 // is 0, as the size of the table as last read asks for. Rows that are no leases are left out; one that cannot be read as
-// what it should be never fails the listing, and is reported once, through Hooks.LeaseSkipped.
+// what it should be never fails the listing, and is reported once, through Hooks.LeaseSkipped. One whose key has the form of the
+// other kind of worker fails it with a *[MixedKeysError], until [Table.LeaveOtherKeysOut] was called.
 // Rows that others write meanwhile are seen before or after. The error is a *[KCL3ModeError] if a row says that the table's
 // workers do not take leases by themselves any more. (KCL: listLeases, listLeasesParallely)
 func (t *Table) List(ctx context.Context) (Listing, error) {
@@ -107,6 +109,7 @@ func (t *Table) list(ctx context.Context, numbers []int, of int) (sum Listing, n
 		n += len(parts[i].Leases)
 	}
 	sum.Leases = make([]Lease, 0, n)
+	other := ""
 	for i := range parts {
 		p := &parts[i]
 		sum.Leases = append(sum.Leases, p.Leases...)
@@ -116,10 +119,15 @@ func (t *Table) list(ctx context.Context, numbers []int, of int) (sum Listing, n
 			return Listing{}, nil, 0, &KCL3ModeError{Table: t.cfg.TableName, Version: p.mode}
 		}
 		sum.Broken += p.Broken
+		sum.OtherKeys += p.OtherKeys
+		other = cmp.Or(other, p.other)
 		sum.Pages += p.Pages
 		sum.ReadUnits += p.ReadUnits
 		bytes += p.bytes
 		maps.Copy(names, p.names)
+	}
+	if err := t.otherKeys(sum.OtherKeys, other); err != nil {
+		return Listing{}, nil, 0, err
 	}
 	return sum, names, bytes, nil
 }
@@ -140,6 +148,7 @@ type segment struct {
 	known map[string]string // strings of the last listing; shared, not written
 	names map[string]string // strings of this segment
 	mode  string            // of KCL 3.x, if a row says that the table is in it
+	other string            // the first key of another form
 }
 
 // intern returns one copy of equal strings, the last listing's if it had it.
@@ -225,6 +234,11 @@ func (s *segment) add(d decoder, row item) {
 	if err != nil {
 		s.Broken++
 		s.table.warn(keyOf(row), err)
+		return
+	}
+	if !s.table.keys.has(l) {
+		s.OtherKeys++
+		s.other = cmp.Or(s.other, l.Key)
 		return
 	}
 	s.Leases = append(s.Leases, l)

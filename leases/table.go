@@ -39,6 +39,10 @@ type Table struct {
 
 	names    atomic.Pointer[map[string]string] // the worker ids and the like of the last listing
 	segments atomic.Int32                      // into how many the next listing divides the table
+	keys     Keys
+	tolerant atomic.Bool // rows with other keys are left out
+	mixed    atomic.Bool // and were warned about
+	shared   *sharedListing
 
 	mu      sync.Mutex
 	skipped map[string]struct{} // keys that were warned about
@@ -48,11 +52,12 @@ type Table struct {
 type TableOptions struct {
 	Worker string        // our worker id, for events
 	Hooks  *config.Hooks // nil: none; called: LeaseSkipped, Retried
+	Keys   Keys          // of the leases that listings accept; see [Table.LeaveOtherKeysOut]
 }
 
 // NewTable makes a Table of a complete configuration. It does no I/O.
 func NewTable(api DynamoDBAPI, cfg config.LeaseManagementConfig, opts TableOptions) *Table {
-	t := &Table{api: api, cfg: cfg, worker: opts.Worker, hooks: opts.Hooks, skipped: map[string]struct{}{}}
+	t := &Table{api: api, cfg: cfg, worker: opts.Worker, hooks: opts.Hooks, keys: opts.Keys, shared: newSharedListing(), skipped: map[string]struct{}{}}
 	if t.hooks == nil {
 		t.hooks = &config.Hooks{}
 	}

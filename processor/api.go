@@ -37,6 +37,9 @@ type Shard struct {
 	ID        string   // the shard's id, as shardId-000000000003
 	LeaseKey  string   // the key of its row in the lease table
 	ParentIDs []string // none, one after a split, two after a merge
+	// StreamIdentifier is account:name:epoch of the stream, of a worker of several streams; empty otherwise. (KCL:
+	// StreamIdentifier)
+	StreamIdentifier string
 }
 
 // Record is one user record.

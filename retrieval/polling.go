@@ -54,6 +54,8 @@ type Start struct {
 	StreamARN string // sent with every request if not empty; needed for a stream of another account
 	ShardID   string
 	LeaseKey  string // for hooks
+	// API reads the stream, in place of the client that the Polling was made with; nil: that one.
+	API KinesisAPI
 	// HashKeyRange tells, of a shard that the service knows no longer, which others followed it. Without it only a listed
 	// child does.
 	HashKeyRange hashkey.Range

@@ -87,7 +87,7 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 	r.place.iterator(in)
 	var out *kinesis.GetShardIteratorOutput
 	err = r.request(ctx, func(ctx context.Context) (err error) {
-		out, err = r.polling.api.GetShardIterator(ctx, in, ourRetries...)
+		out, err = r.api().GetShardIterator(ctx, in, ourRetries...)
 		return err
 	})
 	if err == nil && text(out.ShardIterator) == "" {
@@ -107,6 +107,14 @@ func (r *reader) open(ctx context.Context) (done bool, err error) {
 		r.place.opened(in, now)
 	}
 	return false, nil
+}
+
+// api is the client of the reader's stream.
+func (r *reader) api() KinesisAPI {
+	if r.start.API != nil {
+		return r.start.API
+	}
+	return r.polling.api
 }
 
 // describe is a place for an error message.
@@ -132,7 +140,7 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	in := &kinesis.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit, StreamARN: optional(r.start.StreamARN)}
 	var out *kinesis.GetRecordsOutput
 	err = r.request(ctx, func(ctx context.Context) (err error) {
-		out, err = r.polling.api.GetRecords(ctx, in, ourRetries...)
+		out, err = r.api().GetRecords(ctx, in, ourRetries...)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,9 @@ type DetectorOptions struct {
 	Worker         string        // for hooks
 	Logger         *slog.Logger  // may be nil
 	Hooks          *config.Hooks // may be nil: Retried
+	// CreationEpoch is when the stream was created, in Unix seconds, 0 if that does not matter: one that was created at
+	// another time is taken for another stream.
+	CreationEpoch int64
 }
 
 // KinesisShardDetector lists shards with ListShards. Its methods may run at the same time.
@@ -38,6 +42,7 @@ type KinesisShardDetector struct {
 	opts        DetectorOptions
 	serviceTime atomic.Pointer[time.Time]
 	created     atomic.Pointer[time.Time] // when the stream was, as first seen
+	arn         atomic.Pointer[string]    // as last seen
 }
 
 var _ shardsync.ShardDetector = (*KinesisShardDetector)(nil)
@@ -111,13 +116,40 @@ func (d *KinesisShardDetector) Check(ctx context.Context, stream string) error {
 			continue
 		case types.StreamStatusActive, types.StreamStatusUpdating:
 		}
+		d.arn.Store(out.StreamDescriptionSummary.StreamARN)
 		return d.sameStream(stream, doing, out.StreamDescriptionSummary.StreamCreationTimestamp)
 	}
 }
 
+// Identify asks for the stream's account and the time of its creation. Unlike Check it fails without the permission for
+// DescribeStreamSummary, with an error that wraps shardsync.ErrNotAllowed. It waits while the stream is being created.
+func (d *KinesisShardDetector) Identify(ctx context.Context, stream string) (account string, created time.Time, err error) {
+	d.arn.Store(nil)
+	if err := d.Check(ctx, stream); err != nil {
+		return "", time.Time{}, err
+	}
+	doing := d.doing("look at", stream)
+	arn := d.arn.Load()
+	created, ok := d.Created()
+	if arn == nil || !ok {
+		return "", time.Time{}, d.permanent(stream, doing, fmt.Errorf("%w: DescribeStreamSummary tells its account and creation", shardsync.ErrNotAllowed))
+	}
+	parts := strings.Split(*arn, ":")
+	if len(parts) != 6 || parts[4] == "" {
+		return "", time.Time{}, fmt.Errorf("%s: the service names it %q, which has no account", doing, *arn)
+	}
+	return parts[4], created, nil
+}
+
 // sameStream fails if the stream was created at another time than the one that was seen first.
 func (d *KinesisShardDetector) sameStream(stream, doing string, created *time.Time) error {
-	if created == nil || d.created.CompareAndSwap(nil, created) {
+	if created == nil {
+		return nil
+	}
+	if e := d.opts.CreationEpoch; e != 0 && created.Unix() != e {
+		return d.permanent(stream, doing, fmt.Errorf("%w: the one whose leases these are was created at %s, this one at %s", shardsync.ErrOtherHistory, stamp(time.Unix(e, 0)), stamp(*created)))
+	}
+	if d.created.CompareAndSwap(nil, created) {
 		return nil
 	}
 	if first := *d.created.Load(); !first.Equal(*created) {

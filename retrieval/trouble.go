@@ -192,7 +192,7 @@ type listing struct {
 
 func (r *reader) detector() *KinesisShardDetector {
 	p := r.polling
-	return NewShardDetector(p.api, DetectorOptions{
+	return NewShardDetector(r.api(), DetectorOptions{
 		StreamARN: r.start.StreamARN, RequestTimeout: p.cfg.RequestTimeout, Worker: p.opts.Worker, Logger: p.log, Hooks: p.opts.Hooks,
 	})
 }

@@ -33,6 +33,7 @@ type PeriodicShardSyncManager struct {
 	syncer   *HierarchicalShardSyncer
 	opts     PeriodicOptions
 	requests chan struct{}
+	watch    watch // of Run, or Step
 }
 
 // NewPeriodicShardSyncManager makes a manager that repairs with s, whose Stream, Worker, Logger and Hooks (LeaseCreated,
@@ -63,7 +64,7 @@ func (m *PeriodicShardSyncManager) Request() {
 // requestGap is the least time between two audits that were asked for.
 const requestGap = time.Second
 
-// watch is what Run remembers between two steps.
+// watch is what is remembered between two steps.
 type watch struct {
 	leading   bool
 	sure      bool // the next audit needs no second one
@@ -81,17 +82,27 @@ func (m *PeriodicShardSyncManager) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	timer := clock.NewTimer(0)
 	defer timer.Stop()
-	var w watch
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-m.requests:
-			w.requested = true
+			m.watch.requested = true
 		}
-		timer.Reset(m.step(ctx, clock, &w))
+		timer.Reset(m.step(ctx, clock, &m.watch))
 	}
+}
+
+// Step does what Run does once, and returns when it is to be called again: for a worker of several streams, whose loop calls
+// it for each of them, also while this worker does not lead. Steps of one manager must not overlap; call Run or Step, not both.
+func (m *PeriodicShardSyncManager) Step(ctx context.Context) (again time.Duration) {
+	select {
+	case <-m.requests:
+		m.watch.requested = true
+	default:
+	}
+	return m.step(ctx, loop.ClockOf(ctx), &m.watch)
 }
 
 // step audits if it is time to, and returns when to come again.
@@ -166,6 +177,9 @@ func (m *PeriodicShardSyncManager) once(ctx context.Context, w *watch, have []le
 		}
 	}
 	ev.Leases = len(have)
+	if w.sure {
+		m.syncer.warnOfOtherPosition(have)
+	}
 	if have, err = m.syncer.fillRanges(ctx, have, ev); err != nil {
 		return err
 	}

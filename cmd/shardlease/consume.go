@@ -14,7 +14,7 @@ import (
 )
 
 type consumeCmd struct {
-	Stream        string         `required:"" placeholder:"NAME" help:"Stream to read."`
+	Stream        []string       `required:"" sep:"none" placeholder:"NAME" help:"Stream to read, a name or an ARN. Given several times, all of them are read, under leases of another form: use another --app than for one stream."`
 	App           string         `required:"" placeholder:"NAME" help:"Application; also the name of the lease table. Processes of one application share the shards."`
 	Start         startPosition  `default:"trim-horizon" placeholder:"POSITION" help:"Where to start in shards without a checkpoint: trim-horizon, latest, or a time such as 2026-01-02T15:04:05Z. Default: ${default}."`
 	Output        consume.Format `default:"json" enum:"json,data" placeholder:"FORMAT" help:"json: one object a line; data: the data alone. Default: ${default}."`
@@ -27,14 +27,14 @@ type consumeCmd struct {
 
 // Help is the text below the flags.
 func (consumeCmd) Help() string {
-	return "A JSON line has the members shard, sequence, sub (index in an aggregate, if not 0), key, arrival, and data, or data_base64 if the data is not UTF-8; and error, with the whole record as data, where a KPL aggregate cannot be taken apart. " +
+	return "A JSON line has the members stream (if there are several), shard, sequence, sub (index in an aggregate, if not 0), key, arrival, and data, or data_base64 if the data is not UTF-8; and error, with the whole record as data, where a KPL aggregate cannot be taken apart. " +
 		"A record is checkpointed after its line was written, so that each one is printed at least once. " +
 		"Logs go to standard error. SIGTERM or an interrupt stops gracefully; a second one at once."
 }
 
 // Validate checks what kong cannot.
 func (c consumeCmd) Validate() error {
-	faults := []error{required("--stream", c.Stream, "a stream's name"), required("--app", c.App, "an application's name")}
+	faults := []error{required("--stream", strings.Join(c.Stream, ""), "a stream's name"), required("--app", c.App, "an application's name")}
 	if c.MaxLeases < 0 {
 		faults = append(faults, fmt.Errorf("--max-leases is %d, want at least 1, or 0 for no limit", c.MaxLeases))
 	}
@@ -61,14 +61,31 @@ func (p *startPosition) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// streams says what to read, and from where.
+func (c consumeCmd) streams(cfg *config.Config) {
+	var all []config.StreamConfig
+	for _, s := range c.Stream {
+		one := config.StreamConfig{StreamName: s, InitialPosition: c.Start.at}
+		if strings.HasPrefix(s, "arn:") {
+			one.StreamName, one.StreamARN = "", s
+		}
+		all = append(all, one)
+	}
+	if len(all) > 1 {
+		cfg.Streams = all
+		return
+	}
+	cfg.StreamName, cfg.StreamARN, cfg.InitialPosition = all[0].StreamName, all[0].StreamARN, all[0].InitialPosition
+}
+
 // Run prints records until it is stopped.
 func (c consumeCmd) Run(ctx context.Context, s streams) error {
 	k, d, both, err := c.Clients(ctx)
 	if err != nil {
 		return err
 	}
-	cfg := config.Default(c.App, c.Stream)
-	cfg.InitialPosition = c.Start.at
+	cfg := config.Default(c.App, "")
+	c.streams(&cfg)
 	cfg.LeaseManagement.FailoverTime = c.FailoverTime
 	cfg.LeaseManagement.MaxLeasesForWorker = c.MaxLeases
 	if c.WorkerID != "" {
@@ -78,7 +95,7 @@ func (c consumeCmd) Run(ctx context.Context, s streams) error {
 	if err := cfg.Validate(); err != nil {
 		return usageError{err}
 	}
-	cfg.Logger.InfoContext(ctx, "consuming", "stream", c.Stream, "app", c.App, "from", c.String())
+	cfg.Logger.InfoContext(ctx, "consuming", "stream", strings.Join(c.Stream, ", "), "app", c.App, "from", c.String())
 	return consume.Run(ctx, s.out, consume.Options{
 		Config: cfg, Cloud: both, Kinesis: k, DynamoDB: d, Format: c.Output, UntilCaughtUp: c.UntilCaughtUp,
 	})

@@ -59,6 +59,8 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		{"consume --stream s --app a --max-leases=-1 --endpoint http://h", []string{"--max-leases is -1"}},
 		{"consume --stream s --app a --failover-time soon", []string{"--failover-time", "soon"}},
 		{"consume --stream s --app a --failover-time 1ms --endpoint http://127.0.0.1:1", []string{"FailoverTime is 1ms"}},
+		{"consume --stream s --stream t/u --app a --endpoint http://127.0.0.1:1", []string{`Streams[1].StreamName is "t/u"`}},
+		{"consume --stream arn:aws:kinesis:x --app a --endpoint http://127.0.0.1:1", []string{`StreamARN is "arn:aws:kinesis:x"`}},
 		{"consume --stream s/t --app a --failover-time 1ms --endpoint http://127.0.0.1:1", []string{"FailoverTime is 1ms", "; ", "StreamName"}},
 		{"put", []string{"--stream is missing, want a stream's name"}},
 		{"put --stream= x", []string{"--stream is missing"}},

@@ -38,7 +38,11 @@ type Fleet struct {
 	mu      sync.Mutex
 	next    map[string]int // the next number of each key
 	workers []*Worker
+	opts    []shardlease.Option
 }
+
+// With has workers that start from now on made with more options.
+func (f *Fleet) With(opts ...shardlease.Option) { f.opts = append(f.opts, opts...) }
 
 // New makes a fleet without workers over a stream of so many shards. Whatever still runs is stopped when the test ends.
 func New(tb testing.TB, shards int, opts ...emulator.Option) *Fleet {
@@ -117,7 +121,7 @@ func (f *Fleet) start(client, id string, p processor.Factory, change ...func(*co
 	for _, c := range change {
 		c(&cfg)
 	}
-	w, err := shardlease.New(cfg, f.Server.ClientConfig(client), p)
+	w, err := shardlease.New(cfg, f.Server.ClientConfig(client), p, f.opts...)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -169,17 +173,27 @@ func (w *Worker) Reconnect() { w.cut() }
 // Put puts n records, spread over the keys, each with the next number of its key.
 func (f *Fleet) Put(n, keys int) {
 	f.T.Helper()
+	f.putInto(Stream, "key", n, keys)
+}
+
+// PutInto is Put for any stream. Its keys are its own.
+func (f *Fleet) PutInto(stream string, n, keys int) {
+	f.T.Helper()
+	f.putInto(stream, stream+"/key", n, keys)
+}
+
+func (f *Fleet) putInto(stream, prefix string, n, keys int) {
+	f.T.Helper()
 	for n > 0 {
 		batch := make([]types.PutRecordsRequestEntry, 0, min(n, 500))
 		for range min(n, 500) {
-			key := "key" + strconv.Itoa(n%keys)
+			key := prefix + strconv.Itoa(n%keys)
 			batch = append(batch, types.PutRecordsRequestEntry{
 				PartitionKey: &key, Data: fmt.Appendf(nil, "%s:%d", key, f.next[key]),
 			})
 			f.next[key]++
 			n--
 		}
-		stream := Stream
 		out, err := f.Kinesis.PutRecords(f.T.Context(), &kinesis.PutRecordsInput{StreamName: &stream, Records: batch})
 		if err != nil || *out.FailedRecordCount != 0 {
 			f.T.Fatalf("put records: %v, %v", out, err)

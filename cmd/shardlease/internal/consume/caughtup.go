@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/coordinator"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
@@ -47,6 +49,34 @@ func others(all []leases.Lease, held []coordinator.Assignment) (rest []leases.Le
 	return rest
 }
 
+// allBegun reports whether there are leases, of several streams of each.
+func allBegun(all []leases.Lease, streams []config.StreamConfig) bool {
+	for _, s := range streams {
+		if !slices.ContainsFunc(all, func(l leases.Lease) bool {
+			id, err := config.ParseStreamIdentifier(l.Stream())
+			return err == nil && s.IsOf(id)
+		}) {
+			return false
+		}
+	}
+	return len(all) > 0
+}
+
+// streamOf is the configuration of a lease's stream. A lease of a stream
+// that nobody named is looked for by the name in its key.
+func streamOf(l leases.Lease, c config.Config) config.StreamConfig {
+	id, err := config.ParseStreamIdentifier(l.Stream())
+	if err != nil {
+		return config.StreamConfig{StreamName: c.Complete().StreamName, StreamARN: c.StreamARN}
+	}
+	for _, s := range c.Streams {
+		if s.IsOf(id) {
+			return s.Complete()
+		}
+	}
+	return config.StreamConfig{StreamName: id.StreamName}
+}
+
 // readAPI is what looking behind a checkpoint takes.
 type readAPI interface {
 	GetShardIterator(context.Context, *kinesis.GetShardIteratorInput, ...func(*kinesis.Options)) (*kinesis.GetShardIteratorOutput, error)
@@ -60,8 +90,12 @@ const (
 
 // atTip looks whether a shard holds nothing behind a lease's checkpoint. A shard that the stream has forgotten holds
 // nothing.
-func atTip(ctx context.Context, api readAPI, stream string, l leases.Lease) (bool, error) {
-	in := &kinesis.GetShardIteratorInput{StreamName: aws.String(stream), ShardId: aws.String(l.Shard())}
+func atTip(ctx context.Context, api readAPI, stream config.StreamConfig, l leases.Lease) (bool, error) {
+	var arn *string
+	if stream.StreamARN != "" {
+		arn = &stream.StreamARN
+	}
+	in := &kinesis.GetShardIteratorInput{StreamName: &stream.StreamName, StreamARN: arn, ShardId: aws.String(l.Shard())}
 	switch l.Checkpoint.SequenceNumber {
 	case checkpoint.TrimHorizon.SequenceNumber:
 		in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
@@ -82,7 +116,7 @@ func atTip(ctx context.Context, api readAPI, stream string, l leases.Lease) (boo
 	}
 	iterator := start.ShardIterator
 	for range mostReads {
-		out, err := api.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: iterator, Limit: aws.Int32(1)})
+		out, err := api.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: iterator, Limit: aws.Int32(1), StreamARN: arn})
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("look behind the checkpoint of %s: %w", l.Key, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/coordinator"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/loop"
@@ -109,7 +110,7 @@ func TestAtTip_looksBehindTheCheckpoint(t *testing.T) {
 			"a time, pinned before":   {"s", "shardId-000000000000", checkpoint.AtTimestamp, now - 1000, false},
 			"forgotten by the stream": {"s", "shardId-000000000077", at(first), 0, true},
 		} {
-			got, err := atTip(t.Context(), api, c.stream, leases.Lease{Key: c.shard, Checkpoint: c.at, StartAtMillis: c.startAt})
+			got, err := atTip(t.Context(), api, config.StreamConfig{StreamName: c.stream}, leases.Lease{Key: c.shard, Checkpoint: c.at, StartAtMillis: c.startAt})
 			if err != nil || got != c.want {
 				t.Errorf("%s: at tip = %v (error %v), want %v", name, got, err, c.want)
 			}

@@ -39,7 +39,13 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	var broken error
 	p := newPrinter(out, o.Format, func(err error) { stop(outputError{err}) })
 	w, err := shardlease.New(o.Config, o.Cloud,
-		func(s processor.Shard) processor.RecordProcessor { return &shardPrinter{printer: p, shard: s.ID} },
+		func(s processor.Shard) processor.RecordProcessor {
+			of := origin{shard: s.ID}
+			if len(o.Config.Streams) > 0 {
+				of.stream = s.Stream
+			}
+			return &shardPrinter{printer: p, of: of}
+		},
 		shardlease.WithKinesis(o.Kinesis), shardlease.WithDynamoDB(o.DynamoDB))
 	if err != nil {
 		return err // names the faults
@@ -98,11 +104,11 @@ func caughtUp(ctx context.Context, w *shardlease.Worker, table *leases.Table, o 
 	if err != nil {
 		return false, err
 	}
-	if len(all.Leases) == 0 {
+	if !allBegun(all.Leases, o.Config.Streams) {
 		return false, nil // the first worker is about to create them
 	}
 	for _, l := range others(all.Leases, w.Assignments()) {
-		if ok, err := atTip(ctx, o.Kinesis, o.Config.Complete().StreamName, l); !ok {
+		if ok, err := atTip(ctx, o.Kinesis, streamOf(l, o.Config), l); !ok {
 			return false, err
 		}
 	}

@@ -213,3 +213,38 @@ func TestRun_refusesAConfigurationBeforeItDoesAnything(t *testing.T) {
 		t.Errorf("%d requests were made", n)
 	}
 }
+
+func TestRun_untilCaughtUpPrintsSeveralStreamsAndNamesThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, 2, 300)
+		if err := server.CreateStream("bills", 2); err != nil {
+			t.Fatal(err)
+		}
+		api := kinesis.NewFromConfig(server.AWSConfig())
+		if _, err := api.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: aws.String("bills"), PartitionKey: aws.String("k"), Data: []byte("b")}); err != nil {
+			t.Fatal(err)
+		}
+		var out output
+		o := options(server, "w1")
+		o.Config.StreamName = ""
+		o.Config.Streams = []config.StreamConfig{{StreamName: "orders"}, {StreamARN: "arn:aws:kinesis:us-east-1:000000000000:stream/bills"}}
+		if err := consume.Run(t.Context(), &out, o); err != nil {
+			t.Fatal(err)
+		}
+		got := out.records(t)
+		if len(got) != 301 || got["b"] != 1 {
+			t.Errorf("printed %d different records, want 301; of bills %d", len(got), got["b"])
+		}
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		if n, b := strings.Count(out.text.String(), `"stream":"orders"`), strings.Count(out.text.String(), `"stream":"bills"`); n != 300 || b != 1 {
+			t.Errorf("%d lines name orders, %d bills", n, b)
+		}
+		second := options(server, "w2")
+		second.Config.StreamName, second.Config.Streams = "", o.Config.Streams
+		if err := consume.Run(t.Context(), &output{}, second); err != nil {
+			t.Error(err)
+		}
+	})
+}

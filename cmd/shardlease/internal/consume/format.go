@@ -21,6 +21,7 @@ const (
 // line is a record in JSON. Data is there as text if it is valid UTF-8, else as base64 under another name, so that a
 // reader never has to guess.
 type line struct {
+	Stream   string    `json:"stream,omitempty"` // if there are several
 	Shard    string    `json:"shard"`
 	Sequence string    `json:"sequence"`
 	Sub      int64     `json:"sub,omitempty"` // index in an aggregate; the first is 0 and left out
@@ -31,14 +32,17 @@ type line struct {
 	Error    string    `json:"error,omitempty"` // of an aggregate that cannot be taken apart
 }
 
+// origin is where records come from; stream is empty if there is only one.
+type origin struct{ stream, shard string }
+
 // appendRecord prints one record with its line's end.
-func appendRecord(to *bytes.Buffer, f Format, shard string, r processor.Record) error {
+func appendRecord(to *bytes.Buffer, f Format, of origin, r processor.Record) error {
 	if f == Data {
 		to.Write(r.Data)
 		to.WriteByte('\n')
 		return nil
 	}
-	l := line{Shard: shard, Sequence: r.SequenceNumber, Sub: r.SubSequenceNumber, Key: r.PartitionKey, Arrival: r.ApproximateArrival.UTC()}
+	l := line{Stream: of.stream, Shard: of.shard, Sequence: r.SequenceNumber, Sub: r.SubSequenceNumber, Key: r.PartitionKey, Arrival: r.ApproximateArrival.UTC()}
 	if utf8.Valid(r.Data) {
 		text := string(r.Data)
 		l.Data = &text

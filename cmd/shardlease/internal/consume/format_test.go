@@ -34,7 +34,7 @@ func TestAppendRecord_printsOneLineThatSaysHowDataIsWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
-			if err := appendRecord(&b, c.format, "shardId-1", c.record); err != nil || b.String() != c.want {
+			if err := appendRecord(&b, c.format, origin{shard: "shardId-1"}, c.record); err != nil || b.String() != c.want {
 				t.Errorf("printed %q (error %v)\nwant    %q", b.String(), err, c.want)
 			}
 		})

@@ -22,11 +22,11 @@ func newPrinter(out io.Writer, f Format, broken func(error)) *printer {
 }
 
 // print returns nil when the output has taken every line.
-func (p *printer) print(ctx context.Context, shard string, records []processor.Record) error {
+func (p *printer) print(ctx context.Context, of origin, records []processor.Record) error {
 	var lines bytes.Buffer
 	for _, r := range records {
-		if err := appendRecord(&lines, p.format, shard, r); err != nil {
-			return fmt.Errorf("print record %s of %s: %w", r.SequenceNumber, shard, err)
+		if err := appendRecord(&lines, p.format, of, r); err != nil {
+			return fmt.Errorf("print record %s of %s: %w", r.SequenceNumber, of.shard, err)
 		}
 	}
 	select {
@@ -47,14 +47,14 @@ func (p *printer) print(ctx context.Context, shard string, records []processor.R
 type shardPrinter struct {
 	processor.Base
 	printer *printer
-	shard   string
+	of      origin
 }
 
 func (s *shardPrinter) ProcessRecords(ctx context.Context, in processor.ProcessRecordsInput) error {
 	if len(in.Records) == 0 {
 		return nil
 	}
-	if err := s.printer.print(ctx, s.shard, in.Records); err != nil {
+	if err := s.printer.print(ctx, s.of, in.Records); err != nil {
 		return err // not handled: whoever reads the shard next prints the batch again
 	}
 	return in.Checkpointer.Checkpoint(ctx)

@@ -1,0 +1,72 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardlease/shardlease/config"
+)
+
+// formerStreams is what is known of streams whose leases are there although nobody wants them read.
+type formerStreams struct {
+	// Since is when each stream was first found so, by this worker's own clock. A stream stays in it until it is wanted again
+	// or has no leases any more. Every worker keeps its own, so that another leader does not wait anew.
+	Since map[string]time.Time
+	// Due are those whose leases are to be deleted now, in order.
+	Due []string
+}
+
+// look decides what becomes of former streams, given those that have leases, and of them those that are wanted and those
+// that the service has deleted. It is pure. listed are the streams that config.DeleteListed is about.
+//
+// A wanted stream is never due, whatever else is said of it.
+func (f formerStreams) look(now time.Time, policy config.FormerStreamsConfig, listed, inTable []string, wanted, deleted func(string) bool) formerStreams {
+	next := formerStreams{Since: map[string]time.Time{}}
+	for _, id := range slices.Sorted(slices.Values(inTable)) {
+		if wanted(id) {
+			continue
+		}
+		since, before := f.Since[id]
+		if !before {
+			since = now
+		}
+		next.Since[id] = since
+		may := policy.Deletion == config.DeleteAfterWait || policy.Deletion == config.DeleteListed && slices.Contains(listed, id)
+		if may && (now.Sub(since) >= policy.Wait || deleted(id)) {
+			next.Due = append(next.Due, id)
+		}
+	}
+	return next
+}
+
+// merge makes of the streams that are named now, and those that were wanted before, those that are wanted now: what was
+// found out of a stream's identifier is kept as long as it is named in the same way. added and removed are what changed. It is
+// pure.
+func merge(before []wanted, named []config.StreamConfig) (now, added, removed []wanted) {
+	for _, cfg := range named {
+		w := wanted{cfg: cfg, fault: cfg.Validate()}
+		w.id, w.whole = cfg.Identifier()
+		if slices.ContainsFunc(now, func(o wanted) bool { return sameName(o.cfg, cfg) }) {
+			continue
+		}
+		if i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) }); i >= 0 {
+			w.id, w.whole = before[i].id, before[i].whole
+		} else {
+			added = append(added, w)
+		}
+		now = append(now, w)
+	}
+	for _, w := range before {
+		if !slices.ContainsFunc(named, func(cfg config.StreamConfig) bool { return sameName(w.cfg, cfg) }) {
+			removed = append(removed, w)
+		}
+	}
+	return now, added, removed
+}
+
+// sameName reports whether two configurations name a stream in the same way; they may differ in the rest.
+func sameName(a, b config.StreamConfig) bool {
+	x, _ := a.Identifier()
+	y, _ := b.Identifier()
+	return x == y && a.StreamARN == b.StreamARN
+}

@@ -1,0 +1,157 @@
+package coordinator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/shardlease/shardlease/config"
+)
+
+// ids are the identifiers of streams by number.
+func ids(numbers ...int) (all []string) {
+	for _, n := range numbers {
+		all = append(all, fmt.Sprintf("%012d:multiStreamTest-%d:%d", n*111111111111, n, n*12345))
+	}
+	return all
+}
+
+func from(first, last int) (all []string) {
+	for n := first; n <= last; n++ {
+		all = append(all, ids(n)...)
+	}
+	return all
+}
+
+func in(all []string) func(string) bool {
+	return func(id string) bool { return slices.Contains(all, id) }
+}
+
+// The cases of KCL's scheduler: streams that have leases, those that are tracked now, and what becomes of the others.
+func TestFormerStreams_goAsInKCL(t *testing.T) {
+	t.Parallel()
+	auto := func(wait time.Duration) config.FormerStreamsConfig {
+		return config.FormerStreamsConfig{Deletion: config.DeleteAfterWait, Wait: wait}
+	}
+	listed := func(wait time.Duration) config.FormerStreamsConfig {
+		return config.FormerStreamsConfig{Deletion: config.DeleteListed, Wait: wait}
+	}
+	keep := config.FormerStreamsConfig{Deletion: config.KeepLeases}
+	for _, c := range []struct {
+		name                              string
+		leases, tracked, listing, deleted []string
+		policy                            config.FormerStreamsConfig
+		waiting, due                      []string
+	}{
+		{"M1", from(1, 4), from(3, 4), nil, nil, auto(time.Hour), from(1, 2), nil},
+		{"M2", from(1, 4), from(3, 4), nil, nil, keep, from(1, 2), nil},
+		{"M3", from(1, 4), from(3, 4), nil, nil, listed(time.Hour), from(1, 2), nil},
+		{"M3 without a wait", from(1, 4), from(3, 4), nil, nil, listed(0), from(1, 2), nil},
+		{"M4", from(1, 4), from(3, 4), from(1, 2), nil, listed(time.Hour), from(1, 2), nil},
+		{"M5", from(1, 4), from(3, 4), nil, nil, auto(0), from(1, 2), from(1, 2)},
+		{"M6", from(1, 4), from(3, 4), from(1, 2), nil, listed(0), from(1, 2), from(1, 2)},
+		{"M6 of one", from(1, 4), from(3, 4), ids(2), nil, listed(0), from(1, 2), ids(2)},
+		{"M7", from(1, 4), from(3, 6), nil, nil, auto(0), from(1, 2), from(1, 2)},
+		{"M8", from(1, 4), from(3, 6), from(1, 2), nil, listed(time.Hour), from(1, 2), nil},
+		{"M9", from(1, 4), from(3, 6), nil, nil, keep, from(1, 2), nil},
+		{"M10", from(1, 4), from(3, 6), nil, nil, listed(time.Hour), from(1, 2), nil},
+		{"M11", from(1, 5), from(1, 3), nil, nil, auto(24 * time.Hour), from(4, 5), nil},
+		{"M12", from(1, 5), from(1, 3), nil, ids(5), auto(24 * time.Hour), from(4, 5), ids(5)},
+		{"M13", from(1, 5), from(1, 5), nil, ids(3), auto(24 * time.Hour), nil, nil},
+		{"M14", from(1, 4), from(1, 4), nil, nil, auto(0), nil, nil},
+		{"M15", from(1, 4), from(1, 6), nil, nil, auto(0), nil, nil},
+		{"M16", nil, nil, nil, nil, auto(0), nil, nil},
+		{"M17", from(1, 5), nil, nil, nil, auto(time.Hour), from(1, 5), nil},
+		{"a deleted stream is kept if all are", from(1, 2), nil, nil, ids(1), keep, from(1, 2), nil},
+		{"a deleted stream is kept if it is not listed", from(1, 2), nil, ids(2), ids(1), listed(time.Hour), from(1, 2), nil},
+		{"a tracked one stays though it is listed", from(1, 2), ids(1), from(1, 2), from(1, 2), listed(0), ids(2), ids(2)},
+	} {
+		got := formerStreams{}.look(time.Unix(0, 0), c.policy, c.listing, c.leases, in(c.tracked), in(c.deleted))
+		if d := cmp.Diff(c.waiting, slices.Sorted(maps.Keys(got.Since))); d != "" {
+			t.Errorf("%s: former streams (-want +got)\n%s", c.name, d)
+		}
+		if d := cmp.Diff(c.due, got.Due); d != "" {
+			t.Errorf("%s: to be deleted (-want +got)\n%s", c.name, d)
+		}
+	}
+}
+
+// Whatever comes and goes, a stream is deleted only after it was missing in every look of a whole Wait, or when the service
+// has deleted it, and never while it is wanted.
+func TestFormerStreams_waitAnewAfterAStreamCameBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := config.FormerStreamsConfig{Deletion: config.DeleteAfterWait, Wait: time.Duration(rapid.IntRange(1, 5).Draw(t, "wait")) * time.Minute}
+		all := from(1, 3)
+		missing := map[string]time.Duration{} // for how long, in a row
+		var f formerStreams
+		now := time.Unix(0, 0)
+		for range rapid.IntRange(1, 20).Draw(t, "looks") {
+			var wanted, deleted []string
+			for _, id := range all {
+				if rapid.Bool().Draw(t, "wanted") {
+					wanted = append(wanted, id)
+				}
+				if rapid.IntRange(0, 9).Draw(t, "deleted") == 0 {
+					deleted = append(deleted, id)
+				}
+			}
+			f = f.look(now, policy, nil, all, in(wanted), in(deleted))
+			for _, id := range all {
+				d, before := missing[id]
+				switch {
+				case in(wanted)(id):
+					delete(missing, id)
+				case !before:
+					d, missing[id] = 0, 0
+				}
+				want := !in(wanted)(id) && (d >= policy.Wait || in(deleted)(id))
+				if got := slices.Contains(f.Due, id); got != want {
+					t.Errorf("after %v: %s is due: %t, want %t; missing for %v", now.Sub(time.Unix(0, 0)), id, got, want, d)
+				}
+			}
+			now = now.Add(time.Minute)
+			for id := range missing {
+				missing[id] += time.Minute
+			}
+		}
+	})
+}
+
+func TestMerge_keepsWhatIsKnownAndTellsWhatChanged(t *testing.T) {
+	t.Parallel()
+	cfg := func(name string) config.StreamConfig { return config.StreamConfig{StreamName: name} }
+	names := func(all []wanted) (out []string) {
+		for _, w := range all {
+			out = append(out, w.id.StreamName+":"+strconv.FormatInt(w.id.CreationEpoch, 10))
+		}
+		return out
+	}
+	first, added, removed := merge(nil, []config.StreamConfig{cfg("a"), cfg("b"), cfg("a")})
+	if d := cmp.Diff([][]string{{"a:0", "b:0"}, {"a:0", "b:0"}, nil}, [][]string{names(first), names(added), names(removed)}); d != "" {
+		t.Errorf("first answer (-want +got)\n%s", d)
+	}
+	first[0].id = config.StreamIdentifier{AccountID: "1", StreamName: "a", CreationEpoch: 7} // looked up
+	first[0].whole = true
+	late := cfg("a")
+	late.InitialPosition = config.Latest()
+	next, added, removed := merge(first, []config.StreamConfig{late, cfg("c"), {StreamName: "a b"}})
+	if d := cmp.Diff([][]string{{"a:7", "c:0", "a b:0"}, {"c:0", "a b:0"}, {"b:0"}}, [][]string{names(next), names(added), names(removed)}); d != "" {
+		t.Errorf("second answer (-want +got)\n%s", d)
+	}
+	if !next[0].whole || next[0].cfg != late || next[0].fault != nil || next[2].fault == nil {
+		t.Errorf("second answer: %+v", next)
+	}
+	epoch := cfg("a")
+	epoch.CreationEpoch = 9
+	next, added, removed = merge(next, []config.StreamConfig{epoch})
+	if d := cmp.Diff([][]string{{"a:9"}, {"a:9"}, {"a:7", "c:0", "a b:0"}}, [][]string{names(next), names(added), names(removed)}); d != "" {
+		t.Errorf("third answer (-want +got)\n%s", d)
+	}
+}

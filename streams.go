@@ -1,0 +1,277 @@
+package shardlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/cleanup"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/coordinator"
+	"github.com/shardlease/shardlease/internal/loop"
+	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/retrieval"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// StreamTracker names the streams that a worker reads, while it runs; see [WithStreamTracker]. (KCL: StreamTracker)
+type StreamTracker interface {
+	// Streams returns all streams that are to be read now. Each worker calls it about once a minute, one call at a time, with
+	// a context that ends after 30 s; after an error it goes on with what was named before. A stream whose configuration has a
+	// fault is reported and left alone, neither read nor taken for a former one.
+	Streams(ctx context.Context) ([]config.StreamConfig, error)
+}
+
+// FormerStreamLister is a [StreamTracker] that also names streams which config.DeleteListed is about, beside those of
+// FormerStreams.Listed, as account:name:epoch. (KCL: streamIdentifiersForLeaseCleanup)
+type FormerStreamLister interface {
+	FormerStreams(ctx context.Context) (identifiers []string, err error)
+}
+
+// WithStreamTracker makes the worker read the streams that t names, in place of Config.Streams. All workers of an application
+// should be told the same; while they are not, streams that only some know are read by all. See docs/multi-stream.md.
+func WithStreamTracker(t StreamTracker) Option { return func(o *options) { o.tracker = t } }
+
+// WithStreamClient makes the worker read one stream through api instead of the client for all: for a stream of another
+// account or region whose owner has not allowed our credentials to read it, or that has another endpoint. arn is the stream's, or
+// ends in stream/* for all streams of an account and region that have no client of their own.
+func WithStreamClient(arn string, api KinesisAPI) Option {
+	return func(o *options) {
+		if o.clients == nil {
+			o.clients = map[string]KinesisAPI{}
+		}
+		o.clients[arn] = api
+	}
+}
+
+// several reports whether the worker is one of several streams.
+func (o options) several(cfg config.Config) bool { return o.tracker != nil || len(cfg.Streams) > 0 }
+
+// validate checks what to read.
+func (o options) validate(cfg config.Config, cloud aws.Config) error {
+	var faults []error
+	if o.tracker != nil {
+		faults = append(faults, cfg.ValidateTracked())
+	} else {
+		faults = append(faults, cfg.Validate())
+	}
+	for arn, api := range o.clients {
+		one := config.StreamConfig{StreamARN: strings.TrimSuffix(arn, "*")}
+		if strings.HasSuffix(arn, ":stream/*") {
+			one.StreamARN += "x"
+		}
+		if err := one.Validate(); err != nil || api == nil {
+			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with %T, want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, NAME or *, and a client", arn, api))
+		}
+	}
+	m := streamMaker{region: regionOf(cloud, o.kinesis), clients: o.clients}
+	for i, c := range cfg.Streams {
+		if err := m.reachable(c.StreamARN); err != nil {
+			faults = append(faults, fmt.Errorf("Streams[%d].%w", i, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// regionOf is where a client reads, empty if that is not known.
+func regionOf(cloud aws.Config, api KinesisAPI) string {
+	if c, ok := api.(*kinesis.Client); ok && c != nil {
+		return c.Options().Region
+	}
+	return cloud.Region
+}
+
+// streamMaker makes what works on streams.
+type streamMaker struct {
+	cfg     config.Config
+	region  string
+	api     KinesisAPI
+	clients map[string]KinesisAPI // by ARN, or by one that ends in *
+	table   *leases.Table
+	polling *retrieval.Polling
+	looked  sync.Map // when each stream's identifier was asked for, by it
+}
+
+// client is the one that reads the stream with this ARN.
+func (m *streamMaker) client(arn string) (api KinesisAPI, own bool) {
+	if api, ok := m.clients[arn]; ok {
+		return api, true
+	}
+	if of, _, ok := strings.Cut(arn, ":stream/"); ok {
+		if api, ok := m.clients[of+":stream/*"]; ok {
+			return api, true
+		}
+	}
+	return m.api, false
+}
+
+// reachable returns an error if a stream lies in another region than the client for all, and has no client of its own.
+func (m *streamMaker) reachable(arn string) error {
+	parts := strings.Split(arn, ":")
+	if _, own := m.client(arn); own || m.region == "" || len(parts) != 6 || parts[3] == m.region {
+		return nil
+	}
+	return fmt.Errorf("StreamARN is %q, want region %s, which the Kinesis client has, or a client of its own (WithStreamClient)", arn, m.region)
+}
+
+// only is the stream of a worker of one stream.
+func (m *streamMaker) only() *coordinator.Stream {
+	c := m.cfg
+	api, _ := m.client(c.StreamARN)
+	detector := m.detector(api, c.StreamARN, 0, c.Hooks)
+	return m.stream(api, c.StreamName, c.StreamARN, detector, nil, m.syncer(m.table, detector, c.StreamName, c.InitialPosition, c.Hooks))
+}
+
+func (m *streamMaker) detector(api KinesisAPI, arn string, epoch int64, hooks *config.Hooks) *retrieval.KinesisShardDetector {
+	return retrieval.NewShardDetector(api, retrieval.DetectorOptions{
+		StreamARN: arn, Region: m.region, RequestTimeout: m.cfg.Retrieval.RequestTimeout, CreationEpoch: epoch,
+		Worker: m.cfg.WorkerID, Logger: m.cfg.Logger, Hooks: hooks,
+	})
+}
+
+func (m *streamMaker) syncer(table leaseTable, d shardsync.ShardDetector, name string, from config.InitialPosition, hooks *config.Hooks) *shardsync.HierarchicalShardSyncer {
+	return shardsync.NewHierarchicalShardSyncer(table, d, shardsync.SyncerOptions{
+		Stream: name, Worker: m.cfg.WorkerID, From: from, FailoverTime: m.cfg.LeaseManagement.FailoverTime, Logger: m.cfg.Logger, Hooks: hooks,
+	})
+}
+
+// leaseTable is what a syncer works on: *leases.Table or *leases.StreamTable.
+type leaseTable interface {
+	List(ctx context.Context) (leases.Listing, error)
+	Get(ctx context.Context, key string) (leases.Lease, bool, error)
+	Create(ctx context.Context, l leases.Lease) (created bool, err error)
+	UpdateMetadata(ctx context.Context, key string, m leases.Metadata) error
+}
+
+// stream puts together what works on one stream. fault, if set, is why it cannot be read.
+func (m *streamMaker) stream(api KinesisAPI, name, arn string, d shardsync.ShardDetector, fault error, s *shardsync.HierarchicalShardSyncer) *coordinator.Stream {
+	return &coordinator.Stream{
+		Name: name, Syncer: s,
+		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, d, name) },
+		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
+			if fault != nil {
+				return nil, fault
+			}
+			return m.polling.Open(ctx, retrieval.Start{
+				Stream: name, StreamARN: arn, API: api, ShardID: l.Shard(), LeaseKey: l.Key, HashKeyRange: l.HashKeyRange,
+				From: from, StartAt: startAt(l),
+			})
+		},
+	}
+}
+
+// source makes the streams of a worker of several.
+func (m *streamMaker) source(t StreamTracker) *coordinator.StreamSource {
+	s := &coordinator.StreamSource{
+		Tracked: func(context.Context) ([]config.StreamConfig, error) { return m.cfg.Streams, nil },
+		Resolve: m.resolve, Make: m.one,
+	}
+	if t != nil {
+		s.Tracked = t.Streams
+	}
+	if l, ok := t.(FormerStreamLister); ok {
+		s.Listed = l.FormerStreams
+	}
+	return s
+}
+
+// resolve asks the service for what a stream's configuration does not tell.
+func (m *streamMaker) resolve(ctx context.Context, c config.StreamConfig) (config.StreamIdentifier, error) {
+	if err := m.reachable(c.StreamARN); err != nil {
+		return config.StreamIdentifier{}, err
+	}
+	id, _ := c.Identifier()
+	arn := m.arn(id, c)
+	api, _ := m.client(arn)
+	account, created, err := m.detector(api, arn, 0, m.cfg.Hooks).Identify(ctx, id.StreamName)
+	if err != nil {
+		return config.StreamIdentifier{}, err
+	}
+	if id.AccountID == "" {
+		id.AccountID = account
+	}
+	if id.CreationEpoch == 0 {
+		id.CreationEpoch = created.Unix()
+	}
+	m.looked.Store(id, loop.ClockOf(ctx).Now())
+	return id, nil
+}
+
+// arn is the configured one of a stream, or is made of its account and the client's region; empty if these are not known.
+func (m *streamMaker) arn(id config.StreamIdentifier, c config.StreamConfig) string {
+	if c.StreamARN != "" || m.region == "" || len(id.AccountID) != 12 {
+		return c.StreamARN
+	}
+	partition := "aws"
+	switch {
+	case strings.HasPrefix(m.region, "cn-"):
+		partition = "aws-cn"
+	case strings.HasPrefix(m.region, "us-gov-"):
+		partition = "aws-us-gov"
+	}
+	return fmt.Sprintf("arn:%s:kinesis:%s:%s:stream/%s", partition, m.region, id.AccountID, id.StreamName)
+}
+
+// one makes one of several streams.
+func (m *streamMaker) one(id config.StreamIdentifier, c config.StreamConfig, asked bool, hooks *config.Hooks) *coordinator.Stream {
+	arn := m.arn(id, c)
+	api, _ := m.client(arn)
+	epoch := int64(0)
+	if asked {
+		epoch = id.CreationEpoch
+	}
+	d := m.detector(api, arn, epoch, hooks)
+	table := m.table.OfStream(id.String())
+	fresh := freshDetector{d, func() time.Time {
+		at, _ := m.looked.Load(id)
+		t, _ := at.(time.Time)
+		return t
+	}}
+	s := m.stream(api, id.StreamName, arn, d, m.reachable(arn), m.syncer(table, fresh, id.StreamName, c.InitialPosition, hooks))
+	s.Identifier, s.Table = id.String(), table
+	s.Check = func(ctx context.Context) error { return d.Check(ctx, id.StreamName) }
+	return s
+}
+
+// freshDetector does not ask again whether a stream is there that was asked for its identifier a moment ago: the service
+// allows an account few such requests, and a worker that begins hundreds of streams needs them.
+type freshDetector struct {
+	*retrieval.KinesisShardDetector
+	looked func() time.Time
+}
+
+func (d freshDetector) Check(ctx context.Context, stream string) error {
+	if at := d.looked(); !at.IsZero() && loop.ClockOf(ctx).Since(at) < time.Minute {
+		return nil
+	}
+	return d.KinesisShardDetector.Check(ctx, stream)
+}
+
+// allShards lists a stream for package cleanup, which knows nothing of shardsync.
+func allShards(ctx context.Context, d shardsync.ShardDetector, stream string) ([]cleanup.Shard, error) {
+	listed, err := d.ListShards(ctx, stream, shardsync.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	shards := make([]cleanup.Shard, 0, len(listed))
+	for _, s := range listed {
+		shards = append(shards, cleanup.Shard{ID: s.ID, ParentIDs: s.ParentIDs(), HashKeyRange: s.HashKeyRange})
+	}
+	return shards, nil
+}
+
+// startAt is the time at which a shard without a checkpoint starts; zero if its lease is not pinned.
+func startAt(l leases.Lease) time.Time {
+	if l.StartAtMillis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(l.StartAtMillis)
+}

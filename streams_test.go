@@ -1,0 +1,496 @@
+package shardlease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardlease/shardlease"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/internal/fleettest"
+)
+
+// several makes a configuration one of several streams.
+func several(streams ...config.StreamConfig) func(*config.Config) {
+	return func(c *config.Config) { c.StreamName, c.Streams = "", streams }
+}
+
+// unhurried is several with fewer requests, for tests of many hours or many leases.
+func unhurried(failover time.Duration, streams ...config.StreamConfig) func(*config.Config) {
+	return func(c *config.Config) {
+		several(streams...)(c)
+		c.LeaseManagement.FailoverTime = failover
+		c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = 2*time.Second, 20*time.Second
+	}
+}
+
+// named are configurations of streams with these names.
+func named(names ...string) (all []config.StreamConfig) {
+	for _, n := range names {
+		all = append(all, config.StreamConfig{StreamName: n})
+	}
+	return all
+}
+
+// fleetOf makes a fleet over streams of so many shards each.
+func fleetOf(t *testing.T, shards int, streams ...string) *fleettest.Fleet {
+	t.Helper()
+	return fleettest.NewWith(t, func(create func(string, int)) {
+		for _, s := range streams {
+			create(s, shards)
+		}
+	})
+}
+
+// rowsOf counts the rows of the lease table by the names of their streams, and by stream and owner.
+func rowsOf(f *fleettest.Fleet) (byStream map[string]int, byOwner map[string]int) {
+	byStream, byOwner = map[string]int{}, map[string]int{}
+	for key, row := range f.Rows() {
+		byStream[strings.Split(key, ":")[1]]++
+		if owner, ok := row["leaseOwner"].(*types.AttributeValueMemberS); ok {
+			byOwner[owner.Value]++
+		}
+	}
+	return byStream, byOwner
+}
+
+// tracker is a StreamTracker that a test changes.
+type tracker struct {
+	mu      sync.Mutex
+	streams []config.StreamConfig
+	err     error
+}
+
+func (t *tracker) Streams(context.Context) ([]config.StreamConfig, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.streams), t.err
+}
+
+func (t *tracker) set(err error, streams ...config.StreamConfig) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.streams, t.err = streams, err
+}
+
+func TestStreams_areSharedByAFleetLikeOneStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.NewWith(t, func(create func(string, int)) {
+			create("a", 4)
+			create("b", 2)
+			create("c", 6)
+		})
+		for _, s := range []string{"a", "b", "c"} {
+			f.PutInto(s, 200, 20)
+		}
+		for i := range 3 {
+			f.Start(fmt.Sprint("w", i), several(named("a", "b", "c")...))
+		}
+		// Leases are there after the first look, and who has created some looks again within a second.
+		if took := f.WaitDelivered(30 * time.Second); took > 6*time.Second {
+			t.Errorf("the first records of an empty table came after %v", took)
+		}
+		time.Sleep(30 * time.Second)
+		byStream, byOwner := rowsOf(f)
+		if byStream["a"] != 4 || byStream["b"] != 2 || byStream["c"] != 6 || len(byStream) != 3 {
+			t.Errorf("rows by stream %v", byStream)
+		}
+		for w, n := range byOwner {
+			if n != 4 {
+				t.Errorf("%s holds %d of 12 leases of three workers", w, n)
+			}
+		}
+		for key, row := range f.Rows() {
+			stream, _ := row["streamName"].(*types.AttributeValueMemberS)
+			shard, _ := row["shardId"].(*types.AttributeValueMemberS)
+			if stream == nil || shard == nil || key != stream.Value+":"+shard.Value {
+				t.Errorf("row %s has streamName %v and shardId %v", key, row["streamName"], row["shardId"])
+			}
+		}
+		if d := f.Check(); d != 0 {
+			t.Errorf("%d records came twice", d)
+		}
+	})
+}
+
+// Leases of several streams move between living workers as those of one do: asked for, handed over, nothing comes twice.
+func TestStreams_areHandedOverBetweenLivingWorkersWithoutRepeating(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 4, "a", "b")
+		streams := several(named("a", "b")...)
+		f.Start("w0", streams)
+		stop := make(chan struct{})
+		var putting sync.WaitGroup
+		putting.Go(func() {
+			for {
+				f.PutInto("a", 20, 20)
+				f.PutInto("b", 20, 20)
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Second):
+				}
+			}
+		})
+		time.Sleep(30 * time.Second)
+		w1 := f.Start("w1", streams)
+		time.Sleep(time.Minute)
+		_, byOwner := rowsOf(f)
+		if byOwner["w0"] != 4 || byOwner["w1"] != 4 {
+			t.Errorf("leases by owner %v, want 4 each", byOwner)
+		}
+		if err := w1.Stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Second)
+		close(stop)
+		putting.Wait()
+		f.WaitDelivered(20 * time.Second)
+		if d := f.Check(); d != 0 {
+			t.Errorf("%d records came twice", d)
+		}
+		if moves := f.Audit.Moves(); len(moves) < 8 {
+			t.Errorf("%d moves, want 4 to the second worker and 4 back", len(moves))
+		}
+	})
+}
+
+// A stream that is split, and whose shards end: children get their leases under the same stream's keys, wait for their
+// parents, and finished rows go. A worker that dies meanwhile is replaced.
+func TestStreams_goThroughReshardsAndADeath(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 2, fleettest.Stream, "bills")
+		streams := several(named(fleettest.Stream, "bills")...)
+		f.Start("w0", streams)
+		doomed := f.Start("w1", streams)
+		f.Start("w2", streams)
+		put := func() { f.Put(50, 10); f.PutInto("bills", 50, 10) }
+		put()
+		f.WaitDelivered(10 * time.Second)
+		f.Split("shardId-000000000000")
+		put()
+		f.WaitDelivered(10 * time.Second)
+		doomed.Kill()
+		f.Merge("shardId-000000000003", "shardId-000000000001")
+		put()
+		f.WaitDelivered(time.Minute)
+		f.Check()
+		time.Sleep(5 * time.Minute)
+		var keys []string
+		for key := range f.Rows() {
+			if strings.Contains(key, ":"+fleettest.Stream+":") {
+				keys = append(keys, key[strings.LastIndex(key, ":")+1:])
+			}
+		}
+		slices.Sort(keys)
+		if want := []string{"shardId-000000000002", "shardId-000000000004"}; !slices.Equal(keys, want) {
+			t.Errorf("rows of the stream that was split and merged: %v, want %v", keys, want)
+		}
+	})
+}
+
+func TestStreams_comeAndGoWhileWorkersRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 3, "a", "b", "c")
+		names := &tracker{}
+		names.set(nil, named("a", "b")...)
+		f.With(shardlease.WithStreamTracker(names))
+		var mu sync.Mutex
+		var events []string
+		tracked := func(c *config.Config) {
+			unhurried(30 * time.Second)(c)
+			c.FormerStreams = config.FormerStreamsConfig{Deletion: config.DeleteAfterWait, Wait: 5 * time.Minute}
+			if c.WorkerID == "w0" {
+				tell := func(what string) func(config.StreamEvent) {
+					return func(e config.StreamEvent) {
+						mu.Lock()
+						defer mu.Unlock()
+						events = append(events, what+" "+e.Stream)
+					}
+				}
+				c.Hooks = &config.Hooks{StreamAdded: tell("added"), StreamRemoved: tell("removed")}
+			}
+		}
+		for i := range 3 {
+			f.Start(fmt.Sprint("w", i), tracked)
+		}
+		put := func(streams ...string) {
+			for _, s := range streams {
+				f.PutInto(s, 30, 6)
+			}
+		}
+		put("a", "b")
+		f.WaitDelivered(30 * time.Second)
+
+		began := time.Now()
+		names.set(nil, named("a", "b", "c")...)
+		put("c")
+		if took := f.WaitDelivered(3 * time.Minute); took > 110*time.Second {
+			t.Errorf("a new stream was read after %v", took)
+		}
+		t.Logf("a new stream was read after %v", time.Since(began))
+
+		names.set(nil, named("a", "c")...)
+		time.Sleep(2 * time.Minute)
+		put("b") // still read, and its places kept
+		f.WaitDelivered(30 * time.Second)
+		names.set(nil, named("a", "b", "c")...)
+		time.Sleep(10 * time.Minute)
+		if byStream, _ := rowsOf(f); byStream["b"] != 3 {
+			t.Fatalf("a stream that came back lost its leases: %v", byStream)
+		}
+
+		// An answer that fails removes nothing.
+		names.set(errors.New("the registry is down"))
+		time.Sleep(10 * time.Minute)
+		if byStream, _ := rowsOf(f); len(byStream) != 3 {
+			t.Fatalf("rows by stream %v", byStream)
+		}
+
+		names.set(nil, named("a", "c")...)
+		began = time.Now()
+		for byStream, _ := rowsOf(f); byStream["b"] > 0; byStream, _ = rowsOf(f) {
+			time.Sleep(time.Second)
+			if time.Since(began) > 10*time.Minute {
+				t.Fatal("leases of a former stream are not deleted")
+			}
+		}
+		if took := time.Since(began); took < 5*time.Minute || took > 8*time.Minute+30*time.Second {
+			t.Errorf("leases of a former stream were deleted after %v, want its Wait of 5m and a little", took)
+		}
+		time.Sleep(5 * time.Minute)
+		f.Server.ResetCounts()
+		calls := watchStream(f, "b")
+		put("a", "c")
+		f.WaitDelivered(30 * time.Second)
+		time.Sleep(5 * time.Minute)
+		if n := calls(); n != 0 {
+			t.Errorf("%d requests named a former stream whose leases are gone", n)
+		}
+		f.Check()
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"added a", "added b", "added c", "removed b"}; !slices.Equal(withoutRepeats(events), want) {
+			t.Errorf("events of one worker: %v, want those in %v", events, want)
+		}
+	})
+}
+
+func withoutRepeats(s []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(s)))
+}
+
+// watchStream counts requests that name a stream.
+func watchStream(f *fleettest.Fleet, stream string) func() int {
+	var mu sync.Mutex
+	n := 0
+	f.Server.Inject(emulator.Rule{Service: emulator.Kinesis, Match: func(body []byte) bool {
+		if strings.Contains(string(body), `stream/`+stream+`"`) || strings.Contains(string(body), `"`+stream+`"`) {
+			mu.Lock()
+			n++
+			mu.Unlock()
+		}
+		return false
+	}})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
+	}
+}
+
+// deleteStream deletes a stream.
+func deleteStream(f *fleettest.Fleet, name string) {
+	f.T.Helper()
+	if _, err := f.Kinesis.DeleteStream(f.T.Context(), &kinesis.DeleteStreamInput{StreamName: &name}); err != nil {
+		f.T.Fatal(err)
+	}
+}
+
+func TestStreams_goOnWhenOneOfThemIsDeletedAndWhenItIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 2, "a", "b")
+		streams := func(c *config.Config) {
+			unhurried(30*time.Second, named("a", "b")...)(c)
+			c.FormerStreams = config.FormerStreamsConfig{Deletion: config.DeleteAfterWait, Wait: 10 * time.Minute}
+		}
+		workers := []*fleettest.Worker{f.Start("w0", streams), f.Start("w1", streams)}
+		f.PutInto("a", 40, 8)
+		f.PutInto("b", 40, 8)
+		f.WaitDelivered(30 * time.Second)
+		time.Sleep(20 * time.Second)
+
+		deleteStream(f, "b")
+		time.Sleep(30 * time.Second) // its consumers have noticed
+		calls := watchStream(f, "b")
+		f.PutInto("a", 40, 8)
+		f.WaitDelivered(30 * time.Second)
+		time.Sleep(10 * time.Minute)
+		if n := calls(); n > 60 { // of two workers and a leader that looks for a new one
+			t.Errorf("%d requests in ten minutes named a stream that is gone", n)
+		}
+		t.Logf("%d requests in ten minutes named a stream that is gone", calls())
+
+		if err := f.Server.CreateStream("b", 3); err != nil {
+			t.Fatal(err)
+		}
+		f.PutInto("b", 40, 8)
+		t.Logf("a stream that was made anew is read after %v", f.WaitDelivered(5*time.Minute))
+		f.PutInto("a", 40, 8)
+		f.WaitDelivered(30 * time.Second)
+		if d := f.Check(); d != 0 {
+			t.Errorf("%d records came twice", d)
+		}
+		time.Sleep(30 * time.Minute)
+		if byStream, _ := rowsOf(f); byStream["b"] != 3 || byStream["a"] != 2 {
+			t.Errorf("rows by stream %v, want the old ones of b gone", byStream)
+		}
+		for _, w := range workers {
+			if err := w.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// One stream may not be listed, one is throttled all the time, one does not exist: the others are read as if they were alone.
+func TestStreams_areNotHeldUpByOneThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 2, "good", "fine", "denied", "throttled")
+		about := func(name string, effect emulator.Effect) {
+			f.Server.Inject(emulator.Rule{Service: emulator.Kinesis, Effect: effect, Match: func(body []byte) bool {
+				return strings.Contains(string(body), `stream/`+name+`"`) || strings.Contains(string(body), `"StreamName":"`+name+`"`)
+			}})
+		}
+		for _, s := range []string{"good", "fine"} {
+			f.PutInto(s, 100, 10)
+		}
+		about("denied", emulator.Fail(400, "AccessDeniedException", "not authorized"))
+		about("throttled", emulator.Fail(400, "LimitExceededException", "rate exceeded"))
+		var mu sync.Mutex
+		told := map[string]bool{}
+		worker := f.Start("w0", func(c *config.Config) {
+			several(named("throttled", "denied", "missing", "good", "fine")...)(c)
+			c.Hooks = &config.Hooks{Retried: func(e config.RetryEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, s := range []string{"throttled", "denied", "missing"} {
+					told[s] = told[s] || strings.Contains(e.Err.Error()+e.What, `"`+s+`"`)
+				}
+			}}
+		})
+		if took := f.WaitDelivered(20 * time.Second); took > 6*time.Second {
+			t.Errorf("the streams that can be read were read after %v", took)
+		}
+		time.Sleep(3 * time.Minute)
+		f.PutInto("good", 10, 5)
+		f.WaitDelivered(2 * time.Second)
+		f.Check()
+		mu.Lock()
+		for _, s := range []string{"throttled", "denied", "missing"} {
+			if !told[s] {
+				t.Errorf("nobody was told of stream %s", s)
+			}
+		}
+		mu.Unlock()
+		if err := worker.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStreams_startEachAtItsOwnPosition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 1, "all", "new", "since")
+		for _, s := range []string{"all", "new", "since"} {
+			f.PutInto(s, 10, 1)
+		}
+		time.Sleep(time.Minute)
+		at := time.Now()
+		f.PutInto("since", 5, 1)
+		time.Sleep(time.Minute)
+		f.Start("w0", several(
+			config.StreamConfig{StreamName: "all"},
+			config.StreamConfig{StreamName: "new", InitialPosition: config.Latest()},
+			config.StreamConfig{StreamName: "since", InitialPosition: config.AtTimestamp(at)},
+		))
+		time.Sleep(10 * time.Second)
+		if n := f.Audit.Distinct(); n != 15 {
+			t.Errorf("%d records were delivered, want the 10 of one stream and 5 of another", n)
+		}
+		pins := map[string]bool{}
+		for key, row := range f.Rows() {
+			pins[strings.Split(key, ":")[1]] = row["startAtMillis"] != nil
+		}
+		if pins["all"] || !pins["new"] || !pins["since"] {
+			t.Errorf("pins %v", pins)
+		}
+		f.PutInto("new", 5, 1)
+		time.Sleep(5 * time.Second)
+		if n := f.Audit.Distinct(); n != 20 {
+			t.Errorf("%d records were delivered, want those too that came to a stream at LATEST", n)
+		}
+	})
+}
+
+func TestStreams_areSharedEvenlyIfTheyAreManyAndStartFast(t *testing.T) {
+	t.Parallel()
+	const streams, shards, workers = 200, 10, 3
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range streams {
+			names = append(names, fmt.Sprintf("s%03d", i))
+		}
+		f := fleetOf(t, shards, names...)
+		for _, s := range names {
+			f.PutInto(s, shards, shards)
+		}
+		idle := func(c *config.Config) {
+			unhurried(time.Minute, named(names...)...)(c)
+			c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = time.Minute, time.Minute
+		}
+		began := time.Now()
+		for i := range workers {
+			f.Start(fmt.Sprint("w", i), idle)
+		}
+		took := f.WaitDelivered(time.Minute)
+		for len(f.Rows()) < streams*shards {
+			time.Sleep(time.Second)
+			if time.Since(began) > 3*time.Minute {
+				t.Fatalf("%d rows", len(f.Rows()))
+			}
+		}
+		t.Logf("every stream was begun after %v, all rows there after %v", took, time.Since(began))
+		time.Sleep(20 * time.Second)
+		_, byOwner := rowsOf(f)
+		for w, n := range byOwner {
+			if n < streams*shards/workers-1 || n > streams*shards/workers+1 {
+				t.Errorf("%s holds %d of %d leases", w, n, streams*shards)
+			}
+		}
+		counts := f.Server.Counts()
+		for _, op := range []string{"ListShards", "DescribeStreamSummary"} {
+			t.Logf("%s: %d", op, counts.Of(emulator.CountKey{Service: emulator.Kinesis, Operation: op}).Requests)
+		}
+		t.Logf("PutItem: %d", counts.Of(emulator.CountKey{Service: emulator.DynamoDB, Operation: "PutItem"}).Requests)
+		t.Logf("Scan: %d", counts.Of(emulator.CountKey{Service: emulator.DynamoDB, Operation: "Scan"}).Requests)
+		f.Check()
+	})
+}
