@@ -74,7 +74,7 @@ func (j *judge) enter(t *tenure, method string, token int64, first string) {
 		j.violate("S3", name, t.lease, "after a batch that began at %s failed comes one that begins at %s", shortNumber(t.next), shortNumber(first))
 	}
 	for _, parent := range r.item.Members("parentShardId") {
-		if p := j.rows[parent]; p != nil && p.item.Text("checkpoint") != shardEnd {
+		if p := j.rows[kin(t.lease, parent)]; p != nil && p.item.Text("checkpoint") != shardEnd {
 			j.violate("S4", name, t.lease, "records are given while the parent %s stands at %s", parent, p.item.Text("checkpoint"))
 		}
 	}

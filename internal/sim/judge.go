@@ -13,6 +13,7 @@ import (
 type judge struct {
 	*history
 	failover time.Duration
+	prefixes []string // of the keys of each stream's leases
 
 	twins atomic.Int32 // pairs of processes with one worker id: see enter
 
@@ -23,7 +24,7 @@ type judge struct {
 	moves   int             // how often a lease changed hands
 	trimmed time.Duration   // since the start: what was put before is not there any more
 
-	put     map[string][]putRecord // by shard, in order
+	put     map[string][]putRecord // by lease, in order
 	checked map[string]int         // by shard: so many of put were found handled under a checkpoint
 	total   int
 	handled map[record]bool
@@ -43,9 +44,9 @@ type putRecord struct {
 	at     time.Duration
 }
 
-func newJudge(h *history, failover time.Duration) *judge {
+func newJudge(h *history, failover time.Duration, prefixes []string) *judge {
 	return &judge{
-		history: h, failover: failover, rows: map[string]*row{}, deleted: map[string]bool{}, put: map[string][]putRecord{},
+		history: h, failover: failover, prefixes: prefixes, rows: map[string]*row{}, deleted: map[string]bool{}, put: map[string][]putRecord{},
 		checked: map[string]int{}, handled: map[record]bool{}, newest: map[string]int{},
 	}
 }

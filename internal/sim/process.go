@@ -124,6 +124,9 @@ func (w *world) unasked(x *process) {
 func (w *world) config(x *process) config.Config {
 	s := w.s
 	c := config.Default(application, stream)
+	if s.Streams > 1 {
+		c.StreamName, c.Streams = "", s.streams()
+	}
 	c.WorkerID = x.id
 	c.Logger = slog.New(&logTap{x})
 	m := &c.LeaseManagement

@@ -267,7 +267,7 @@ func (r *register) check(limit time.Duration) (result porcupine.CheckResult, inf
 	for _, o := range r.ops {
 		op := porcupine.Operation{ClientId: o.place, Input: o, Call: o.call, Return: o.returned}
 		switch {
-		case o.outcome == void || !strings.HasPrefix(o.key, "shardId-"):
+		case o.outcome == void || !isLease(o.key):
 			continue
 		case o.outcome == unanswered && !matters[o]:
 			continue
@@ -341,7 +341,7 @@ func (r *register) unexplained(info porcupine.LinearizationInfo) (found []Violat
 	}
 	left, event := map[string][]string{}, map[string]int{}
 	for _, o := range r.ops {
-		if placed[o] || o.outcome == void || o.outcome == unanswered && !matters[o] || !strings.HasPrefix(o.key, "shardId-") {
+		if placed[o] || o.outcome == void || o.outcome == unanswered && !matters[o] || !isLease(o.key) {
 			continue
 		}
 		if left[o.key] = append(left[o.key], o.String()); event[o.key] == 0 {

@@ -28,7 +28,7 @@ func (j *judge) changed(c emulator.ItemChange) {
 	if !c.New.Exists() {
 		key = c.Old.Text("leaseKey")
 	}
-	if key == "" || !strings.HasPrefix(key, "shardId-") {
+	if !isLease(key) {
 		return
 	}
 	j.add(c.Client, key, func() string { return describeChange(c) })
@@ -70,13 +70,13 @@ func (j *judge) deletedRow(client, key string, old emulator.Item) {
 		j.violate("S6", client, key, "deleted at checkpoint %s", at)
 	}
 	for _, parent := range old.Members("parentShardId") {
-		if j.rows[parent] != nil {
+		if j.rows[kin(key, parent)] != nil {
 			j.violate("S6", client, key, "deleted before its parent %s", parent)
 		}
 	}
 	for _, child := range old.Members("childShardIds") {
-		switch c := j.rows[child]; {
-		case c == nil && !j.deleted[child]:
+		switch c := j.rows[kin(key, child)]; {
+		case c == nil && !j.deleted[kin(key, child)]:
 			j.violate("S6", client, key, "deleted although its child %s has no row", child)
 		case c != nil && j.trimmed == 0 && compareNumbers(c.item.Text("checkpoint"), "LATEST") <= 0:
 			j.violate("S6", client, key, "deleted although its child %s stands at %s", child, c.item.Text("checkpoint"))
@@ -144,18 +144,33 @@ func (j *judge) tenureWrite(client, key string, r *row, c emulator.ItemChange) {
 			j.violate("S5", client, key, "ended without children")
 		}
 		for _, child := range children {
-			if j.rows[child] == nil && !j.deleted[child] {
+			if j.rows[kin(key, child)] == nil && !j.deleted[kin(key, child)] {
 				j.violate("S5", client, key, "ended before its child %s had a row", child)
 			}
 		}
 	}
 }
 
-// hole returns a hash key that no lease covers which is not ended; empty if there is none.
+// isLease reports whether a row's key is one of a lease.
+func isLease(key string) bool { return strings.Contains(key, "shardId-") }
+
+// kin is the key of another shard's row of the same stream.
+func kin(key, shard string) string { return key[:strings.LastIndexByte(key, ':')+1] + shard }
+
+// hole returns a hash key of a stream that no lease covers which is not ended; empty if there is none.
 func (j *judge) hole() string {
+	for _, prefix := range j.prefixes {
+		if at := j.holeOf(prefix); at != "" {
+			return strings.TrimSpace(at + " " + prefix)
+		}
+	}
+	return ""
+}
+
+func (j *judge) holeOf(prefix string) string {
 	var ranges []hashkey.Range
-	for _, r := range j.rows {
-		if r.item.Text("checkpoint") == shardEnd {
+	for key, r := range j.rows {
+		if !strings.HasPrefix(key, prefix) || r.item.Text("checkpoint") == shardEnd {
 			continue
 		}
 		if k, err := hashkey.ParseRange(r.item.Text("startingHashKey"), r.item.Text("endingHashKey")); err == nil && k.Known {
@@ -204,12 +219,12 @@ func (j *judge) owners() (owner map[string]string, moving, removable []string) {
 // processor that never checkpoints do not.
 func (j *judge) removable(i emulator.Item) bool {
 	for _, parent := range i.Members("parentShardId") {
-		if j.rows[parent] != nil {
+		if j.rows[kin(i.Text("leaseKey"), parent)] != nil {
 			return false
 		}
 	}
 	for _, child := range i.Members("childShardIds") {
-		if c := j.rows[child]; c != nil && compareNumbers(c.item.Text("checkpoint"), "LATEST") <= 0 {
+		if c := j.rows[kin(i.Text("leaseKey"), child)]; c != nil && compareNumbers(c.item.Text("checkpoint"), "LATEST") <= 0 {
 			return false
 		}
 	}

@@ -17,6 +17,7 @@ type Schedule struct {
 	Lasts    time.Duration // until everything is mended
 	Workers  int           // places of the fleet at the start
 	Shards   int
+	Streams  int // if there are several, each has so many shards and keys
 	Keys     int
 	Failover time.Duration
 	Longer   []bool // places whose processes have twice that FailoverTime
@@ -72,7 +73,7 @@ func Draw(seed uint64, lasts time.Duration) Schedule {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
 	pick := func(d ...time.Duration) time.Duration { return d[r.IntN(len(d))] }
 	s := Schedule{
-		Seed: seed, Lasts: lasts, Workers: 2 + r.IntN(3), Shards: 2 + r.IntN(3), Keys: 6 + r.IntN(10),
+		Seed: seed, Lasts: lasts, Streams: 1, Workers: 2 + r.IntN(3), Shards: 2 + r.IntN(3), Keys: 6 + r.IntN(10),
 		Failover: pick(2*time.Second, 3*time.Second, 5*time.Second), Strategy: config.LeaseCount,
 		Put:          pick(700*time.Millisecond, 1300*time.Millisecond, 2100*time.Millisecond),
 		ControlDelay: pick(0, 0, 500*time.Millisecond), IteratorTTL: pick(0, 0, 4*time.Second),
@@ -107,6 +108,9 @@ func Draw(seed uint64, lasts time.Duration) Schedule {
 		s.Faults = append(s.Faults, Fault{Kind: DeleteStream, At: lasts * 9 / 10, Worker: -1})
 	case 1:
 		s.Faults = append(s.Faults, Fault{Kind: Night, At: lasts / 2, Worker: -1, Lasts: 25 * time.Hour})
+	}
+	if several := rand.New(rand.NewPCG(seed, 0x5712ea)); several.IntN(5) == 0 && !s.has(DeleteStream) { // which ends no worker then
+		s.Streams = 2 + several.IntN(2)
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return s
@@ -204,8 +208,8 @@ func (s Schedule) String() string {
 		}
 		how = append(how, text)
 	}
-	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, mended at %v",
-		s.Seed, s.Workers, strings.Join(how, ", "), s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.Lasts)
+	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d streams of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, mended at %v",
+		s.Seed, s.Workers, strings.Join(how, ", "), s.Streams, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.Lasts)
 	for i, f := range s.Faults {
 		fmt.Fprintf(&b, "\n  %2d %s", i, f)
 	}

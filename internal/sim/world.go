@@ -55,7 +55,7 @@ func newWorld(ctx context.Context, s Schedule) *world {
 		opts = append(opts, emulator.WithIteratorTTL(s.IteratorTTL))
 	}
 	w := &world{
-		s: s, root: context.WithoutCancel(ctx), server: emulator.New(opts...), j: newJudge(newHistory(), s.Failover), register: &register{},
+		s: s, root: context.WithoutCancel(ctx), server: emulator.New(opts...), j: newJudge(newHistory(), s.Failover, s.prefixes()), register: &register{},
 		stale: s.has(StaleShards) || s.has(StaleScans), next: map[string]int{}, by: s.Strategy,
 	}
 	w.running, w.mend = context.WithCancel(w.root)
@@ -65,8 +65,10 @@ func newWorld(ctx context.Context, s Schedule) *world {
 			w.j.changed(c)
 		}
 	})
-	if err := w.server.CreateStream(stream, s.Shards); err != nil {
-		w.j.violate("L0", "", "", "%v", err)
+	for i := range s.Streams {
+		if err := w.server.CreateStream(streamName(i), s.Shards); err != nil {
+			w.j.violate("L0", "", "", "%v", err)
+		}
 	}
 	for range s.Workers {
 		p := w.addPlace()
@@ -127,45 +129,52 @@ func (w *world) wait(d time.Duration) {
 // produce puts records until it is time to mend.
 func (w *world) produce() {
 	random := rand.New(rand.NewPCG(w.s.Seed, 77))
-	for w.running.Err() == nil && !w.deleted.Load() {
-		w.put(1+random.IntN(6), random.IntN(w.s.Keys))
+	for n := 0; w.running.Err() == nil && !w.deleted.Load(); n++ {
+		w.put(n%w.s.Streams, 1+random.IntN(6), random.IntN(w.s.Keys))
 		w.wait(w.s.Put)
 	}
 }
 
-// put puts n records, each with the next number of its key.
-func (w *world) put(n, firstKey int) {
+// put puts n records into a stream, each with the next number of its key.
+func (w *world) put(into, n, firstKey int) {
 	var batch []types.PutRecordsRequestEntry
 	var recs []record
 	for i := range n {
-		key := "k" + strconv.Itoa((firstKey+i)%w.s.Keys)
+		key := keyPrefix(into) + "k" + strconv.Itoa((firstKey+i)%w.s.Keys)
 		recs = append(recs, record{key, w.next[key]})
 		batch = append(batch, types.PutRecordsRequestEntry{PartitionKey: &key, Data: fmt.Appendf(nil, "%s:%d", key, w.next[key])})
 		w.next[key]++
 	}
-	w.send(batch, recs)
+	w.send(into, batch, recs)
 }
 
 // putEverywhere puts one record into each open shard.
 func (w *world) putEverywhere() (shards int) {
-	open := w.open()
+	for i := range w.s.Streams {
+		shards += w.putEverywhereIn(i)
+	}
+	return shards
+}
+
+func (w *world) putEverywhereIn(into int) (shards int) {
+	open := w.open(into)
 	var batch []types.PutRecordsRequestEntry
 	var recs []record
 	for _, s := range open {
-		key := "of " + *s.ShardId
+		key := keyPrefix(into) + "of " + *s.ShardId
 		recs = append(recs, record{key, w.next[key]})
 		batch = append(batch, types.PutRecordsRequestEntry{
 			PartitionKey: &key, ExplicitHashKey: s.HashKeyRange.StartingHashKey, Data: fmt.Appendf(nil, "%s:%d", key, w.next[key]),
 		})
 		w.next[key]++
 	}
-	w.send(batch, recs)
+	w.send(into, batch, recs)
 	return len(open)
 }
 
-func (w *world) send(batch []types.PutRecordsRequestEntry, recs []record) {
+func (w *world) send(into int, batch []types.PutRecordsRequestEntry, recs []record) {
 	w.calls.Add(1)
-	out, err := w.kinesis.PutRecords(w.root, &kinesis.PutRecordsInput{StreamName: aws.String(stream), Records: batch})
+	out, err := w.kinesis.PutRecords(w.root, &kinesis.PutRecordsInput{StreamName: aws.String(streamName(into)), Records: batch})
 	if err != nil || *out.FailedRecordCount != 0 {
 		if !w.deleted.Load() {
 			w.j.violate("L0", "", "", "the simulator cannot put records: %v, %v", out, err)
@@ -173,15 +182,15 @@ func (w *world) send(batch []types.PutRecordsRequestEntry, recs []record) {
 		return
 	}
 	for i, r := range out.Records {
-		w.j.produced(*r.ShardId, *r.SequenceNumber, recs[i].key, recs[i].n)
+		w.j.produced(w.s.prefixes()[into]+*r.ShardId, *r.SequenceNumber, recs[i].key, recs[i].n)
 	}
 }
 
-// open returns the open shards in the order of their hash keys.
-func (w *world) open() []types.Shard {
+// open returns the open shards of a stream in the order of their hash keys.
+func (w *world) open(of int) []types.Shard {
 	w.calls.Add(1)
 	out, err := w.kinesis.ListShards(w.root, &kinesis.ListShardsInput{
-		StreamName: aws.String(stream), ShardFilter: &types.ShardFilter{Type: types.ShardFilterTypeAtLatest},
+		StreamName: aws.String(streamName(of)), ShardFilter: &types.ShardFilter{Type: types.ShardFilterTypeAtLatest},
 	})
 	if err != nil {
 		if !w.deleted.Load() {
@@ -202,7 +211,8 @@ func start(s types.Shard) *big.Int {
 const mostShards = 6
 
 func (w *world) split(pick uint64) string {
-	open := w.open()
+	of := int(pick >> 32 % uint64(w.s.Streams))
+	open := w.open(of)
 	if len(open) == 0 || len(open) >= mostShards {
 		return "nothing: there are enough shards"
 	}
@@ -210,24 +220,25 @@ func (w *world) split(pick uint64) string {
 	low := start(s)
 	high, _ := new(big.Int).SetString(*s.HashKeyRange.EndingHashKey, 10)
 	at := low.Add(low, high).Rsh(low, 1).String()
-	_, err := w.kinesis.SplitShard(w.root, &kinesis.SplitShardInput{StreamName: aws.String(stream), ShardToSplit: s.ShardId, NewStartingHashKey: &at})
+	_, err := w.kinesis.SplitShard(w.root, &kinesis.SplitShardInput{StreamName: aws.String(streamName(of)), ShardToSplit: s.ShardId, NewStartingHashKey: &at})
 	if err != nil {
 		return fmt.Sprintf("nothing: %v", err)
 	}
-	return "split " + *s.ShardId
+	return "split " + keyPrefix(of) + *s.ShardId
 }
 
 func (w *world) merge(pick uint64) string {
-	open := w.open()
+	of := int(pick >> 32 % uint64(w.s.Streams))
+	open := w.open(of)
 	if len(open) < 2 {
 		return "nothing: there is one shard"
 	}
 	i := pick % uint64(len(open)-1)
 	a, b := open[i].ShardId, open[i+1].ShardId
-	if _, err := w.kinesis.MergeShards(w.root, &kinesis.MergeShardsInput{StreamName: aws.String(stream), ShardToMerge: a, AdjacentShardToMerge: b}); err != nil {
+	if _, err := w.kinesis.MergeShards(w.root, &kinesis.MergeShardsInput{StreamName: aws.String(streamName(of)), ShardToMerge: a, AdjacentShardToMerge: b}); err != nil {
 		return fmt.Sprintf("nothing: %v", err)
 	}
-	return "merged " + *a + " and " + *b
+	return "merged " + keyPrefix(of) + *a + " and " + *b
 }
 
 // otherStrategy lets processes that start share leases by another strategy.
