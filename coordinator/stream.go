@@ -123,7 +123,7 @@ func (r *reading) usable(ctx context.Context) (wait time.Duration, err error) {
 	if err == nil || !check || r.Check == nil {
 		return wait, err
 	}
-	bounded, cancel := loop.Timeout(ctx, 30*time.Second, "look whether stream "+r.Name+" is there again")
+	bounded, cancel := loop.Timeout(ctx, 5*time.Second, "look whether stream "+r.Name+" is there again")
 	defer cancel()
 	if again := r.Check(bounded); again != nil {
 		return wait, again
