@@ -51,7 +51,6 @@ type process struct {
 	mu     sync.Mutex
 	asked  string // how it was told to end; "": not at all
 	strict bool   // nothing is wrong, so it must end well
-	shift  time.Duration
 }
 
 func newFleet(bin, logs string, failover time.Duration, links [][]*link, l *ledger) *fleet {
@@ -74,7 +73,7 @@ func (f *fleet) start(place int, id string, shift time.Duration) error {
 	if id == "" {
 		id = fmt.Sprintf("w%d.%d", place, n)
 	}
-	p := &process{id: id, place: place, log: filepath.Join(f.logs, fmt.Sprintf("w%d-process%d.log", place, n)), done: make(chan struct{}), shift: shift}
+	p := &process{id: id, place: place, log: filepath.Join(f.logs, fmt.Sprintf("w%d-process%d.log", place, n)), done: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", id, err)
@@ -124,7 +123,7 @@ func (f *fleet) read(p *process, out io.Reader) (broken error) {
 			continue
 		}
 		if a.Kind == wall {
-			p.checkWall(a.From, f.ledger)
+			p.checkWall(a, f.ledger)
 		}
 		f.ledger.take(a)
 	}
@@ -134,15 +133,13 @@ func (f *fleet) read(p *process, out io.Reader) (broken error) {
 const wallTolerance = 30 * time.Second
 
 // checkWall checks that the process's wall clock shows the time that it was told to show.
-func (p *process) checkWall(shown string, l *ledger) {
-	p.mu.Lock()
-	shift := p.shift
-	p.mu.Unlock()
-	at, err := time.Parse(time.RFC3339Nano, shown)
-	if err != nil {
-		l.blame("%s reported the time %q: %v", p.id, shown, err)
+func (p *process) checkWall(a audit.Arrival, l *ledger) {
+	at, err := time.Parse(time.RFC3339Nano, a.From)
+	if err != nil || len(a.Numbers) != 1 {
+		l.blame("%s reported the time %q, %d: %v", p.id, a.From, a.Numbers, err)
 		return
 	}
+	shift := time.Duration(a.Numbers[0]) * time.Second
 	if off := time.Since(at.Add(-shift)).Abs(); off > wallTolerance {
 		l.blame("the wall clock of %s shows %v, %v from what it was set to: clocks do not jump on this machine", p.id, at, off)
 	}
@@ -259,14 +256,11 @@ func (p *process) stop(ctx context.Context, l *ledger, strict bool) error {
 
 // set sets the wall clock of the process.
 func (p *process) set(shift time.Duration) error {
-	p.mu.Lock()
-	p.shift = shift
-	p.mu.Unlock()
 	if _, err := fmt.Fprintf(p.in, "wall %v\n", shift); err != nil {
 		select {
 		case <-p.done: // it was killed
 			return nil
-		case <-time.After(time.Second):
+		case <-time.After(stopLimit):
 		}
 		return fmt.Errorf("set the clock of %s: %w", p.id, err)
 	}

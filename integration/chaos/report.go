@@ -39,6 +39,10 @@ func (r *run) report(out io.Writer) (ok bool) {
 	if r.clocks && (leasesLost > 0 || moved > 0 || v.Repeated() > 0) {
 		wrong = append(wrong, fmt.Sprintf("clocks made %d leases be lost, %d be taken and %d records come again, want none", leasesLost, moved, v.Repeated()))
 	}
+	// Two clocks are wrong from the start on, and each jump goes to and fro.
+	if n := r.ledger.count(wall, 0); r.clocks && n != 2+2*faults {
+		wrong = append(wrong, fmt.Sprintf("workers have told %d times that their clocks were set, want %d", n, 2+2*faults))
+	}
 	for _, w := range wrong {
 		p("WRONG: %s", w)
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +37,10 @@ func (r *run) settle(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			r.settled = time.Since(began)
-			r.ledger.blame("%v after the last fault: %s", settleLimit, strings.Join(append(left, fmt.Sprint(errors.Join(err))), "; "))
+			if err != nil {
+				left = append(left, err.Error())
+			}
+			r.ledger.blame("%v after the last fault: %s", settleLimit, strings.Join(left, "; "))
 			return nil
 		case <-time.After(500 * time.Millisecond):
 		}

@@ -31,7 +31,8 @@ const (
 	region     = "us-east-1"
 )
 
-// wall is the kind of report that says what the process's wall clock shows; its From is the time.
+// wall is the kind of report that says what the process's wall clock shows: From is the time, and Numbers by how many seconds it is
+// meant to be wrong.
 const wall audit.Kind = "wall"
 
 // workerGrace is how long a worker tries to stop gracefully.
@@ -120,5 +121,5 @@ func shiftAndSay(r *audit.Reporter, d time.Duration) error {
 	if err := shiftWall(d); err != nil {
 		return err
 	}
-	return r.Say(audit.Report{Kind: wall, From: time.Now().Format(time.RFC3339Nano)})
+	return r.Say(audit.Report{Kind: wall, From: time.Now().Format(time.RFC3339Nano), Numbers: []int64{int64(d / time.Second)}})
 }
