@@ -21,7 +21,7 @@ func (r *run) befall(ctx context.Context, number int, f fault) error {
 		return r.alone(ctx, f, func() error { return r.freeze(ctx, f) })
 	case restarted, replaced:
 		return r.alone(ctx, f, func() error { return r.replace(ctx, f) })
-	case partitioned, slow, narrow, reset, lossy:
+	case partitioned, slow, late, narrow, reset, lossy:
 		return r.during(f, func() error { return r.disturb(ctx, number, f) })
 	case tableDown:
 		return r.during(f, func() error { return r.restart(ctx, r.table, syscall.SIGKILL, f) })

@@ -77,6 +77,8 @@ func toxics(f fault) []toxic {
 		}
 	case slow:
 		return []toxic{{Type: "latency", Stream: "downstream", Attributes: map[string]int64{"latency": replyDelay.Milliseconds()}}}
+	case late: // the sender gives up meanwhile; what it sent arrives all the same
+		return []toxic{{Type: "latency", Stream: "upstream", Attributes: map[string]int64{"latency": f.Delay.Milliseconds()}}}
 	case narrow:
 		return []toxic{
 			{Type: "bandwidth", Stream: "upstream", Attributes: map[string]int64{"rate": f.Rate}},

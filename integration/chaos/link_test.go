@@ -58,14 +58,14 @@ func setup(t *testing.T) (l *link, done *atomic.Int64, ask func(limit time.Durat
 
 func TestLink_isAsIfNothingHadHappenedAfterEachFault(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kind{partitioned, slow, narrow, reset, lossy} {
+	for _, k := range []kind{partitioned, slow, late, narrow, reset, lossy} {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
 			l, _, ask := setup(t)
 			if err := ask(time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			f := fault{Kind: k, Part: 1, Rate: 1000}
+			f := fault{Kind: k, Part: 1, Rate: 1000, Delay: time.Minute}
 			if err := l.begin(1, f); err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 // report prints what happened, judges it, and says whether all is well.
 func (r *run) report(out io.Writer) (ok bool) {
 	v := audit.Judge(r.ledger.evidence())
-	writes, back := r.history.regressions()
+	writes, broken := r.history.broken()
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) } // the exit code tells, too
 	p("\n%-30s %6s %12s", "fault", "times", "lasted in all")
 	faults := 0
@@ -31,9 +31,9 @@ func (r *run) report(out io.Writer) (ok bool) {
 	}
 	p("%d processes at %d places; %d replies were lost; %d stops ended with an error while something else was wrong", len(r.fleet.all), r.places, lost, r.fleet.wrongly)
 	v.Print(out)
-	p("  writes of rows %d, checkpoints that went back %d", writes, len(back))
+	p("  writes of rows %d, of which checkpoints went back or a counter was written twice %d", writes, len(broken))
 	p("  everything settled %.1f s after the last fault", r.settled.Seconds())
-	wrong := append(r.ledger.faults(), back...)
+	wrong := append(r.ledger.faults(), broken...)
 	p("  leases taken %d, lost %d, released %d", r.ledger.count(audit.Taken, r.began), r.ledger.count(audit.Lost, r.began), r.ledger.count(audit.Released, r.began))
 	leasesLost, moved := r.ledger.count(audit.Lost, r.began), r.ledger.count(audit.Taken, r.began)
 	if r.clocks && (leasesLost > 0 || moved > 0 || v.Repeated() > 0) {

@@ -20,6 +20,7 @@ const (
 	replaced    kind = "graceful stop, new id"        // SIGTERM
 	partitioned kind = "partition"                    // nothing comes through, either way
 	slow        kind = "latency"                      // of each reply
+	late        kind = "late requests"                // they arrive when their lease has ended
 	narrow      kind = "bandwidth"                    // of requests and replies
 	reset       kind = "connection resets"            // of all connections, time and again
 	lossy       kind = "lost replies"                 // requests are done and not answered
@@ -31,7 +32,7 @@ const (
 )
 
 var everyKind = []kind{
-	killed, frozen, restarted, replaced, partitioned, slow, narrow, reset, lossy, tableDown, streamDown, split, merge, jump,
+	killed, frozen, restarted, replaced, partitioned, slow, late, narrow, reset, lossy, tableDown, streamDown, split, merge, jump,
 }
 
 // replyDelay is what a slow link adds to each reply.
@@ -44,14 +45,15 @@ const everywhere = -1
 type fault struct {
 	Kind    kind
 	At, For time.Duration
-	Place   int       // of the fleet; everywhere for all, and for what befalls servers and shards
-	Servers []service // that a network fault is between
-	SameID  bool      // a killed worker comes back under its own id
-	Early   bool      // a replacement is started before its predecessor is stopped
-	Part    float64   // of the replies that are lost
-	Hang    bool      // a lost reply is silence; else its connection is closed
-	Rate    int64     // KB/s
-	Rank    float64   // which shard, among the open ones
+	Place   int           // of the fleet; everywhere for all, and for what befalls servers and shards
+	Servers []service     // that a network fault is between
+	SameID  bool          // a killed worker comes back under its own id
+	Early   bool          // a replacement is started before its predecessor is stopped
+	Part    float64       // of the replies that are lost
+	Hang    bool          // a lost reply is silence; else its connection is closed
+	Rate    int64         // KB/s
+	Delay   time.Duration // of late requests
+	Rank    float64       // which shard, among the open ones
 	Shift   time.Duration
 }
 
@@ -62,7 +64,7 @@ func (f fault) away() bool {
 	switch f.Kind {
 	case killed, frozen, restarted, replaced, partitioned:
 		return true
-	case slow, narrow, reset, lossy, tableDown, streamDown, split, merge, jump:
+	case slow, late, narrow, reset, lossy, tableDown, streamDown, split, merge, jump:
 	}
 	return false
 }
@@ -96,6 +98,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("%s between %s and %s %s", text, where, f.servers(), lasts)
 	case slow:
 		return fmt.Sprintf("%s of %v between %s and %s %s", text, replyDelay, where, f.servers(), lasts)
+	case late:
+		return fmt.Sprintf("%s, by %.2fs, between %s and %s %s", text, f.Delay.Seconds(), where, f.servers(), lasts)
 	case narrow:
 		return fmt.Sprintf("%s of %d KB/s between %s and %s %s", text, f.Rate, where, f.servers(), lasts)
 	case lossy:
@@ -170,7 +174,7 @@ func leastFor(k kind, failover time.Duration) time.Duration {
 	switch k {
 	case frozen:
 		return failover * 6 / 5 // past the lease
-	case partitioned, slow, narrow, reset, lossy, jump:
+	case partitioned, slow, late, narrow, reset, lossy, jump:
 		return shortest
 	case killed, restarted, replaced, tableDown, streamDown, split, merge:
 	}
@@ -185,6 +189,7 @@ func draw(random *rand.Rand, k kind, failover time.Duration) fault {
 		f.Servers = f.Servers[n : n+1]
 	}
 	f.Part = 0.1 + 0.5*random.Float64()
+	f.Delay = between(failover, failover*3/2)
 	f.Rate = 2 + random.Int64N(30)
 	f.Shift = []time.Duration{time.Hour, -time.Hour, 5 * time.Minute, -time.Minute}[random.IntN(4)]
 	switch k {
@@ -198,7 +203,7 @@ func draw(random *rand.Rand, k kind, failover time.Duration) fault {
 		f.For = between(0, failover)
 	case tableDown, streamDown:
 		f.For = between(shortest/5, 2*shortest)
-	case partitioned, slow, narrow, lossy, jump:
+	case partitioned, slow, late, narrow, lossy, jump:
 		f.For = between(failover/2, failover*2)
 	case reset:
 		f.For = between(shortest, failover)
@@ -215,7 +220,7 @@ func (f fault) choose(random *rand.Rand, planned []fault, places int) int {
 	switch f.Kind {
 	case tableDown, streamDown, split, merge:
 		return everywhere
-	case slow, narrow, reset, lossy:
+	case slow, late, narrow, reset, lossy:
 		if random.IntN(4) == 0 {
 			return everywhere
 		}
