@@ -22,6 +22,7 @@ type coreWorker struct {
 	held     []*coreHeld              // by key
 	running  map[string]*coreConsumer // by key: whose user code may still run
 	ended    map[string]time.Time     // when a row was first seen finished
+	taking   map[string]bool          // takes under way, for which the next look waits
 	stopping bool
 	nonces   int
 	until    time.Duration // it stands still until then
@@ -112,7 +113,7 @@ func (w *coreWorker) start() {
 	lm := w.c.cfg.LeaseManagement
 	w.table = leases.NewTable(w.c.table, lm, leases.TableOptions{Worker: w.id})
 	w.view, w.held, w.stopping = leases.NewView(w.id, lm), nil, false
-	w.running, w.ended = map[string]*coreConsumer{}, map[string]time.Time{}
+	w.running, w.ended, w.taking = map[string]*coreConsumer{}, map[string]time.Time{}, map[string]bool{}
 	for _, l := range w.c.leases() {
 		if l.ActualOwner() == w.id && !l.MarkIsLive() {
 			w.take(l)
@@ -197,7 +198,7 @@ func (w *coreWorker) plan(rows []leases.Lease, next time.Duration) time.Duration
 	w.view = w.view.Look(rows, at).Own(own, at)
 	moves := leases.Plan(w.id, w.view, w.c.cfg.LeaseManagement, leases.LeaseCount{})
 	for _, l := range rows {
-		if now, _ := w.lease(l.Key); w.find(l.Key) == nil {
+		if now, _ := w.lease(l.Key); w.find(l.Key) == nil && !w.taking[l.Key] {
 			switch {
 			case now.InTransit() && now.Owner == w.id:
 				w.take(now)
@@ -223,6 +224,10 @@ func (w *coreWorker) plan(rows []leases.Lease, next time.Duration) time.Duration
 
 // take owns a row: free, stale, or handed over.
 func (w *coreWorker) take(l leases.Lease) {
+	if w.taking[l.Key] {
+		return
+	}
+	w.taking[l.Key] = true
 	me, asked := w.claim(), w.stamp()
 	var got leases.Written
 	w.call(func(ctx context.Context) (err error) {
@@ -233,6 +238,7 @@ func (w *coreWorker) take(l leases.Lease) {
 		}
 		return err
 	}, func(err error) {
+		delete(w.taking, l.Key)
 		now := w.stamp()
 		if err != nil || now.Mono().Sub(asked.Mono()) >= w.c.timing.Limit() || asked.Slept(now) > w.c.timing.Margin() {
 			return // taken too late: the row becomes stale, or is ours to take again
