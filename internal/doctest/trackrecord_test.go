@@ -17,11 +17,13 @@ cleanup B055 B056 B058 B059
 checkpoint B061 B062 B063 B066 B067 B068 B070 B071 B072 B073 B140
 startup B090 B091 B092 B093 B095 B143
 shutdown B097 B098 B099 B101 B103 B104
-aggregation B125 B126 B127`
+aggregation B125 B126 B127
+multi-stream B121 B124
+security/IAM B130`
 
 const (
 	record  = "docs/track-record.md"
-	notYet  = "enhanced fan-out and several streams are not there yet"
+	notYet  = "enhanced fan-out is not there yet"
 	because = "cannot happen because "
 )
 

@@ -3,7 +3,8 @@
 // A [Schedule] is drawn from a seed: how large the fleet is, how its processors behave, and what befalls it and when. [Run]
 // lives through it in a testing/synctest bubble, with real workers, the real SDK and one emulator, each worker by a clock of
 // its own: a crash, a pause, a network that loses, delays and repeats, a table that is away, reshards, deployments, user
-// code that fails. Then everything is mended, and the fleet has a bounded time to be as if nothing had happened.
+// code that fails. Then everything is mended, and the fleet has a bounded time to be as if nothing had happened. One schedule in
+// five is of workers of two or three streams.
 //
 // What is judged, and by what:
 //
