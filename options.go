@@ -21,7 +21,8 @@ type options struct {
 
 // WithKinesis makes the worker read through api instead of a client made from the aws.Config that [New] was given: for a
 // client with another account, endpoint or HTTP settings. Retries of the client's own are switched off call by call, since
-// the worker retries by itself.
+// the worker retries by itself. If the worker is to read by enhanced fan-out, api must have the methods of retrieval.FanOutAPI, too, as
+// *kinesis.Client has; its HTTP client is left as it is, and should speak HTTP/2 (docs/fan-out.md).
 func WithKinesis(api KinesisAPI) Option { return func(o *options) { o.kinesis = api } }
 
 // WithDynamoDB makes the worker keep its leases through api; see [WithKinesis].

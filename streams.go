@@ -96,7 +96,7 @@ type streamMaker struct {
 	api     KinesisAPI
 	clients map[string]KinesisAPI // by ARN, or by one that ends in *
 	table   *leases.Table
-	polling *retrieval.Polling
+	reading reading
 	looked  sync.Map // when each stream's identifier was asked for, by it
 }
 
@@ -125,9 +125,9 @@ func (m *streamMaker) reachable(arn string) error {
 // only is the stream of a worker of one stream.
 func (m *streamMaker) only() *coordinator.Stream {
 	c := m.cfg
-	api, _ := m.client(c.StreamARN)
+	api, own := m.client(c.StreamARN)
 	detector := m.detector(api, c.StreamARN, 0, c.Hooks)
-	return m.stream(api, c.StreamName, c.StreamARN, detector, nil, m.syncer(m.table, detector, c.StreamName, c.InitialPosition, c.Hooks))
+	return m.stream(api, own, c.StreamName, c.StreamARN, detector, nil, m.syncer(m.table, detector, c.StreamName, c.InitialPosition, c.Hooks))
 }
 
 func (m *streamMaker) detector(api KinesisAPI, arn string, epoch int64, hooks *config.Hooks) *retrieval.KinesisShardDetector {
@@ -152,7 +152,11 @@ type leaseTable interface {
 }
 
 // stream puts together what works on one stream. fault, if set, is why it cannot be read.
-func (m *streamMaker) stream(api KinesisAPI, name, arn string, d shardsync.ShardDetector, fault error, s *shardsync.HierarchicalShardSyncer) *coordinator.Stream {
+func (m *streamMaker) stream(api KinesisAPI, own bool, name, arn string, d shardsync.ShardDetector, fault error, s *shardsync.HierarchicalShardSyncer) *coordinator.Stream {
+	var fanOut retrieval.FanOutAPI // nil: the one for all
+	if own {
+		fanOut, _ = api.(retrieval.FanOutAPI)
+	}
 	return &coordinator.Stream{
 		Name: name, Syncer: s,
 		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, d, name) },
@@ -160,8 +164,8 @@ func (m *streamMaker) stream(api KinesisAPI, name, arn string, d shardsync.Shard
 			if fault != nil {
 				return nil, fault
 			}
-			return m.polling.Open(ctx, retrieval.Start{
-				Stream: name, StreamARN: arn, API: api, ShardID: l.Shard(), LeaseKey: l.Key, HashKeyRange: l.HashKeyRange,
+			return m.reading.open(ctx, retrieval.Start{
+				Stream: name, StreamARN: arn, API: api, FanOutAPI: fanOut, ShardID: l.Shard(), LeaseKey: l.Key, HashKeyRange: l.HashKeyRange,
 				From: from, StartAt: startAt(l),
 			})
 		},
@@ -223,7 +227,7 @@ func (m *streamMaker) arn(id config.StreamIdentifier, c config.StreamConfig) str
 // one makes one of several streams.
 func (m *streamMaker) one(id config.StreamIdentifier, c config.StreamConfig, asked bool, hooks *config.Hooks) *coordinator.Stream {
 	arn := m.arn(id, c)
-	api, _ := m.client(arn)
+	api, own := m.client(arn)
 	epoch := int64(0)
 	if asked {
 		epoch = id.CreationEpoch
@@ -235,7 +239,7 @@ func (m *streamMaker) one(id config.StreamIdentifier, c config.StreamConfig, ask
 		t, _ := at.(time.Time)
 		return t
 	}}
-	s := m.stream(api, id.StreamName, arn, d, m.reachable(arn), m.syncer(table, fresh, id.StreamName, c.InitialPosition, hooks))
+	s := m.stream(api, own, id.StreamName, arn, d, m.reachable(arn), m.syncer(table, fresh, id.StreamName, c.InitialPosition, hooks))
 	s.Identifier, s.Table = id.String(), table
 	s.Check = func(ctx context.Context) error { return d.Check(ctx, id.StreamName) }
 	return s

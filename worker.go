@@ -14,7 +14,6 @@ import (
 	"github.com/shardlease/shardlease/internal/awshttp"
 	"github.com/shardlease/shardlease/leases"
 	"github.com/shardlease/shardlease/processor"
-	"github.com/shardlease/shardlease/retrieval"
 )
 
 // Worker is one member of a fleet. It is made by [New], runs once, and may be asked and stopped from any goroutine.
@@ -54,24 +53,20 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 		}
 	}
 	prepared := awshttp.Prepare(cloud)
+	own := o.kinesis == nil
 	if o.kinesis == nil {
 		o.kinesis = kinesis.NewFromConfig(prepared)
 	}
 	if o.dynamodb == nil {
 		o.dynamodb = dynamodb.NewFromConfig(prepared)
 	}
-	keys := leases.ShardKeys
-	if o.several(cfg) {
-		keys = leases.StreamKeys
-	}
-	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{Worker: cfg.WorkerID, Hooks: cfg.Hooks, Keys: keys})
+	table := leases.NewTable(o.dynamodb, cfg.LeaseManagement, leases.TableOptions{Worker: cfg.WorkerID, Hooks: cfg.Hooks, Keys: keysOf(o, cfg)})
+	reading := newReading(cfg, cloud, o, own)
 	maker := &streamMaker{
 		cfg: cfg, region: regionOf(cloud, o.kinesis), api: o.kinesis, clients: o.clients, table: table,
-		polling: retrieval.NewPolling(o.kinesis, cfg.Retrieval, retrieval.PollingOptions{
-			Worker: cfg.WorkerID, Logger: cfg.Logger, Hooks: cfg.Hooks,
-		}),
+		reading: reading,
 	}
-	parts := coordinator.Options{Config: cfg, Table: table, Factory: f, Strategy: o.strategy}
+	parts := coordinator.Options{Config: cfg, Table: table, Factory: f, Strategy: o.strategy, Left: reading.leave}
 	if o.several(cfg) {
 		parts.Streams = maker.source(o.tracker)
 	} else {
@@ -82,7 +77,7 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 
 // validate reports everything that is wrong with what New was given.
 func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o options) error {
-	faults := []error{o.validate(cfg, cloud)}
+	faults := []error{o.validate(cfg, cloud), o.canFanOut(cfg)}
 	if f == nil {
 		faults = append(faults, errors.New("processor.Factory is nil, want a function that makes a RecordProcessor"))
 	}
@@ -102,6 +97,8 @@ func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o option
 // hooks and log. Run ends with an error if somebody has to do something first: a missing permission, a stream or table
 // that does not exist, a table with another key, a table in KCL 3.x mode, another process with the same worker id; or if a
 // processor did not return although its context had ended, which it names.
+//
+// With Retrieval.FanOut.Deregister the last worker to stop then removes the application's registration, for which it takes up to 5 s more.
 //
 // User code's contexts carry the values of ctx, not its end.
 func (w *Worker) Run(ctx context.Context) error { return w.scheduler.Run(ctx) }

@@ -15,6 +15,7 @@ func Chain(hs ...*Hooks) *Hooks {
 		LeaseSkipped:      chain(hs, func(h *Hooks) func(LeaseEvent) { return h.LeaseSkipped }),
 		CheckpointWritten: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointWritten }),
 		CheckpointRefused: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointRefused }),
+		Subscribed:        chain(hs, func(h *Hooks) func(SubscribeEvent) { return h.Subscribed }),
 		Fetched:           chain(hs, func(h *Hooks) func(FetchEvent) { return h.Fetched }),
 		Deaggregated:      chain(hs, func(h *Hooks) func(DeaggregateEvent) { return h.Deaggregated }),
 		BatchProcessed:    chain(hs, func(h *Hooks) func(BatchEvent) { return h.BatchProcessed }),

@@ -114,6 +114,14 @@ type LifecycleConfig struct {
 
 // RetrievalConfig is about reading from the stream.
 type RetrievalConfig struct {
+	// Mode is how records are fetched: [Polling], which shares what a shard gives with all other applications that poll it, or
+	// [FanOut], which costs money. Positions in the stream are the same in both: the mode may change from one start of a worker to the next, also
+	// worker by worker. Default Polling. (KCL: retrievalSpecificConfig, in practice FanOut there)
+	Mode RetrievalMode
+
+	// FanOut is about enhanced fan-out; it means nothing in another Mode.
+	FanOut FanOutConfig
+
 	// MaxRecords is how many records are asked for in one GetRecords. Fewer make smaller batches for ProcessRecords and
 	// slower catching up, since a shard allows five calls a second. Default 10000; 1 to 10000. (KCL: maxRecords)
 	MaxRecords int

@@ -34,6 +34,7 @@ const (
 	defaultMaxPendingBatches      = 3
 	defaultKinesisTimeout         = 30 * time.Second
 	defaultFormerWait             = time.Hour
+	defaultSilenceTimeout         = 35 * time.Second
 
 	// renewSlack is KCL's epsilon: with it the third renewal is under way before FailoverTime has passed.
 	renewSlack = 25 * time.Millisecond
@@ -63,6 +64,7 @@ func Default(application, stream string) Config {
 		Coordinator: CoordinatorConfig{ParentShardPollInterval: defaultParentPoll},
 		Lifecycle:   LifecycleConfig{ShutdownGrace: defaultShutdownGrace, TaskBackoff: defaultTaskBackoff},
 		Retrieval: RetrievalConfig{
+			Mode:              Polling,
 			MaxRecords:        defaultMaxRecords,
 			IdleTime:          defaultIdleTime,
 			ByteBudget:        defaultByteBudget,
@@ -108,6 +110,9 @@ func (c Config) Complete() Config {
 	l.MaxTaskBackoff = cmp.Or(l.MaxTaskBackoff, max(defaultMaxTaskBackoff, l.TaskBackoff))
 
 	r := &c.Retrieval
+	r.Mode = cmp.Or(r.Mode, Polling)
+	r.FanOut.ConsumerName = cmp.Or(r.FanOut.ConsumerName, consumerOfARN(r.FanOut.ConsumerARN), c.ApplicationName)
+	r.FanOut.SilenceTimeout = cmp.Or(r.FanOut.SilenceTimeout, defaultSilenceTimeout)
 	r.MaxRecords = cmp.Or(r.MaxRecords, defaultMaxRecords)
 	r.IdleTime = cmp.Or(r.IdleTime, defaultIdleTime)
 	r.MaxIdleTime = cmp.Or(r.MaxIdleTime, max(defaultMaxIdleTime, r.IdleTime))

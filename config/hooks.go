@@ -27,6 +27,7 @@ type Hooks struct {
 	CheckpointRefused func(CheckpointEvent) // Err says why: out of order, beyond what was delivered, lease lost, table
 
 	Fetched        func(FetchEvent)       // one read from the stream, also an empty or failed one
+	Subscribed     func(SubscribeEvent)   // fan-out: a subscription was opened, or could not be
 	Deaggregated   func(DeaggregateEvent) // KPL aggregates of one read were taken apart, or could not be
 	BatchProcessed func(BatchEvent)       // ProcessRecords returned
 	Retried        func(RetryEvent)       // something failed and will be tried again
@@ -78,6 +79,17 @@ type FetchEvent struct {
 	MillisBehindLatest int64
 	Elapsed            time.Duration
 	Err                error
+}
+
+// SubscribeEvent is about one subscription to a shard by enhanced fan-out. Its events are told by Fetched, how it breaks by
+// Retried; if it ends in its time, the next one is opened without a word.
+type SubscribeEvent struct {
+	Worker, LeaseKey string
+	Consumer         string // ARN
+	Position         string // where it starts, as AFTER_SEQUENCE_NUMBER
+	SequenceNumber   string // empty unless Position needs one
+	Elapsed          time.Duration
+	Err              error
 }
 
 // DeaggregateEvent is about the KPL aggregates that one read brought. Those that the checkpoint covers are counted too.

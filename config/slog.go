@@ -124,6 +124,10 @@ func logRecords(h *Hooks, log *slog.Logger) {
 		log.Debug("records fetched", "worker", e.Worker, "lease", e.LeaseKey, "records", e.Records, "bytes", e.Bytes,
 			"behind_millis", e.MillisBehindLatest, "elapsed", e.Elapsed, "error", e.Err)
 	}
+	h.Subscribed = func(e SubscribeEvent) {
+		log.Debug("subscribed to the shard", "worker", e.Worker, "lease", e.LeaseKey, "consumer", e.Consumer, "position", e.Position,
+			"sequence_number", e.SequenceNumber, "elapsed", e.Elapsed, "error", e.Err)
+	}
 	h.Deaggregated = func(e DeaggregateEvent) {
 		if e.Damaged > 0 {
 			log.Warn("records that begin like aggregates are handed over as they came", "worker", e.Worker, "lease", e.LeaseKey,

@@ -52,6 +52,16 @@ func (c Config) validate(tracked bool) error {
 	whenSet(&f, "Lifecycle.LogWarningForTaskAfter", l.LogWarningForTaskAfter, time.Millisecond, day)
 
 	r := c.Retrieval
+	switch r.Mode {
+	case "", Polling:
+	case FanOut:
+		if len(done.Retrieval.FanOut.ConsumerName) > 128 && r.FanOut.ConsumerName == "" && r.FanOut.ConsumerARN == "" {
+			f.add("Retrieval.FanOut.ConsumerName", "empty", "a name, since ApplicationName has more than 128 characters")
+		}
+	default:
+		f.add("Retrieval.Mode", strconv.Quote(string(r.Mode)), fmt.Sprintf("%q or %q", Polling, FanOut))
+	}
+	r.FanOut.check(&f)
 	whenSet(&f, "Retrieval.MaxRecords", r.MaxRecords, 1, 10_000)
 	whenSet(&f, "Retrieval.IdleTime", r.IdleTime, 200*time.Millisecond, 4*time.Minute)
 	if whenSet(&f, "Retrieval.MaxIdleTime", r.MaxIdleTime, 200*time.Millisecond, 4*time.Minute) {

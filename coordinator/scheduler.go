@@ -83,6 +83,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		hooks.WorkerStarted(config.WorkerEvent{Worker: worker})
 	}
 	err := s.run(ctx)
+	if s.o.Left != nil {
+		if left := s.o.Left(ctx); left != nil {
+			err = errors.Join(err, left)
+		}
+	}
 	s.apply(evReleased)
 	if hooks.WorkerStopped != nil {
 		hooks.WorkerStopped(config.WorkerEvent{Worker: worker, Err: err})

@@ -34,6 +34,7 @@ type account struct {
 type claim struct {
 	of      *account
 	want    int64
+	whole   bool // less than want is of no use
 	granted int64
 	ready   chan struct{} // closed when granted is set
 }
@@ -53,13 +54,27 @@ func (b *budget) open() {
 // claim waits until the account may have some of want bytes, and returns how many. It fails with ctx's cause only.
 // Readers are served in the order in which they came, except that one whose shard holds too much lets others pass.
 func (b *budget) claim(ctx context.Context, a *account, want int64) (int64, error) {
-	want = max(want, 1)
+	return b.wait(ctx, &claim{of: a, want: max(want, 1), ready: make(chan struct{})})
+}
+
+// claimWhole waits until the account may have all of want bytes: the size of an event is known before it is read, and it
+// cannot be read in part. It fails with ctx's cause only.
+//
+// A shard that holds nothing gets its event as soon as it fits into what is free, and while it waits, those that hold
+// something get no more: they have work. An event larger than the budget waits until nothing is held at all.
+func (b *budget) claimWhole(ctx context.Context, a *account, want int64) (int64, error) {
+	return b.wait(ctx, &claim{of: a, want: max(want, 1), whole: true, ready: make(chan struct{})})
+}
+
+func (b *budget) wait(ctx context.Context, c *claim) (int64, error) {
+	a := c.of
 	b.mu.Lock()
-	if n := b.grant(a, want); n > 0 {
-		b.mu.Unlock()
-		return n, nil
+	if a.held == 0 || !b.hungry() {
+		if n := b.grant(c); n > 0 {
+			b.mu.Unlock()
+			return n, nil
+		}
 	}
-	c := &claim{of: a, want: want, ready: make(chan struct{})}
 	b.waiting = append(b.waiting, c)
 	b.mu.Unlock()
 
@@ -78,13 +93,23 @@ func (b *budget) claim(ctx context.Context, a *account, want int64) (int64, erro
 	return 0, context.Cause(ctx)
 }
 
+// hungry reports whether somebody waits who holds nothing and could not be given a part.
+func (b *budget) hungry() bool {
+	return slices.ContainsFunc(b.waiting, func(c *claim) bool { return c.whole && c.of.held == 0 })
+}
+
 // grant gives an account what it may have now, 0 if too little to be worth it.
-func (b *budget) grant(a *account, want int64) int64 {
+func (b *budget) grant(c *claim) int64 {
+	a, want := c.of, c.want
 	// For the n that solves held + n = (free - n) / 2.
 	aside := min(b.shards*smallestClaim, b.total/4)
 	n := min(want, (b.total-aside-b.used-2*a.held)/3)
-	if least := min(want, smallestClaim); n < least {
-		if a.held > 0 {
+	least := min(want, smallestClaim)
+	if c.whole {
+		least = want
+	}
+	if n < least {
+		if a.held > 0 || least > smallestClaim && b.used > 0 && b.used+least > b.total {
 			return 0
 		}
 		n = least
@@ -96,8 +121,13 @@ func (b *budget) grant(a *account, want int64) int64 {
 
 // serve grants what can be granted.
 func (b *budget) serve() {
+	hungry := false
 	b.waiting = slices.DeleteFunc(b.waiting, func(c *claim) bool {
-		if c.granted = b.grant(c.of, c.want); c.granted == 0 {
+		if hungry && c.of.held > 0 {
+			return false
+		}
+		if c.granted = b.grant(c); c.granted == 0 {
+			hungry = hungry || c.whole && c.of.held == 0
 			return false
 		}
 		close(c.ready)

@@ -29,7 +29,7 @@ func TestBudget_givesEachBusyShardTheSame(t *testing.T) {
 		for more := true; more; {
 			more = false
 			for i := range accounts {
-				if n := b.grant(&accounts[i], 1<<20); n == 1<<20 {
+				if n := b.grant(&claim{of: &accounts[i], want: 1 << 20}); n == 1<<20 {
 					more = true
 				} else if n > 0 {
 					b.settle(&accounts[i], n, 0, 0)
@@ -92,7 +92,7 @@ func TestBudget_addsUpWhateverHappens(t *testing.T) {
 				pages[i] = pages[i][1:]
 			default:
 				free := b.total - b.used
-				n := b.grant(a, rapid.Int64Range(1, 1<<20).Draw(rt, "want"))
+				n := b.grant(&claim{of: a, want: rapid.Int64Range(1, 1<<20).Draw(rt, "want")})
 				if n == 0 {
 					continue
 				}

@@ -39,6 +39,12 @@ const stream = "orders"
 func bubble(t *testing.T, shards int, f func(ctx context.Context, w *world), opts ...emulator.Option) {
 	t.Helper()
 	t.Parallel()
+	alone(t, shards, f, opts...)
+}
+
+// alone is bubble without other tests beside it.
+func alone(t *testing.T, shards int, f func(ctx context.Context, w *world), opts ...emulator.Option) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, server: emulator.New(opts...), cfg: config.RetrievalConfig{
 			MaxRecords: 10_000, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second,

@@ -56,6 +56,8 @@ type Start struct {
 	LeaseKey  string // for hooks
 	// API reads the stream, in place of the client that the Polling was made with; nil: that one.
 	API KinesisAPI
+	// FanOutAPI subscribes to the stream, in place of the client that the FanOut was made with; nil: that one.
+	FanOutAPI FanOutAPI
 	// HashKeyRange tells, of a shard that the service knows no longer, which others followed it. Without it only a listed
 	// child does.
 	HashKeyRange hashkey.Range
@@ -76,6 +78,11 @@ type Start struct {
 // which wraps shardsync.ErrOtherHistory; both are a *shardsync.PermanentError. Everything else but the end of the shard is retried for ever, and reported to
 // Hooks.Retried, also missing permissions: somebody may give them back, and a worker that stopped would not notice.
 func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource, error) {
+	return p.open(ctx, start, func(ctx context.Context, r *reader) error { return r.run(ctx) })
+}
+
+// open begins to read a shard by run.
+func (p *Polling) open(ctx context.Context, start Start, run func(context.Context, *reader) error) (processor.RecordSource, error) {
 	if err := start.From.Check(); err != nil {
 		return nil, fmt.Errorf("open shard %s of stream %q: %w", start.ShardID, start.Stream, err)
 	}
@@ -93,7 +100,8 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 	go func() {
 		defer close(s.done)
 		defer close(r.batches)
-		r.final.err = r.run(ctx)
+		defer r.stop()
+		r.final.err = run(ctx, r)
 	}()
 	return s, nil
 }

@@ -54,11 +54,6 @@ const (
 
 // run reads until the shard ends, which it notes in final, or until ctx is done.
 func (r *reader) run(ctx context.Context) error {
-	defer func() {
-		if r.timer != nil {
-			r.timer.Stop()
-		}
-	}()
 	var wait time.Duration
 	for {
 		if r.iterator == nil {
@@ -178,7 +173,7 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	}
 	if text(r.iterator) == "" {
 		r.iterator = nil
-		done, err := r.ended(ctx, out.ChildShards, behind)
+		done, err := r.ended(ctx, "get records", out.ChildShards, behind)
 		return 0, done, err
 	}
 	return r.pace.after(n, full, behind), false, nil
@@ -281,6 +276,13 @@ func (r *reader) sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	case <-r.timer.C:
 		return nil
+	}
+}
+
+// stop is called when the reader has ended.
+func (r *reader) stop() {
+	if r.timer != nil {
+		r.timer.Stop()
 	}
 }
 

@@ -26,6 +26,11 @@ var errNoReturn = errors.New("the client ended its goroutine instead of returnin
 // collections. The reader of an idle shard calls once a second, so that it would never get rid of it. Each request has a
 // goroutine of its own instead, whose stack is free when it ends; the reader's stays at 4 KB.
 func (r *reader) request(ctx context.Context, f func(context.Context) error) error {
+	return r.turn(ctx, func(ctx context.Context) error { return attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, f) })
+}
+
+// turn makes a request that bounds its time itself.
+func (r *reader) turn(ctx context.Context, f func(context.Context) error) error {
 	turns := r.polling.turns
 	select {
 	case turns <- struct{}{}:
@@ -36,7 +41,7 @@ func (r *reader) request(ctx context.Context, f func(context.Context) error) err
 	go func() {
 		err := errNoReturn
 		defer func() { done <- err }()
-		err = attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, f)
+		err = f(ctx)
 	}()
 	r.arm(youth)
 	defer r.timer.Stop()

@@ -43,7 +43,7 @@ func (r *reader) failed(ctx context.Context, what string, err error) (done bool,
 	base, most := 100*time.Millisecond, 5*time.Second
 	switch kind {
 	case notFound:
-		return r.vanished(ctx, err)
+		return r.vanished(ctx, what, err)
 	case badIterator:
 		r.iterator = nil
 		if t.iterator++; t.iterator == 1 {
@@ -82,7 +82,7 @@ func (r *reader) retried(what string, err error, wait time.Duration) {
 
 // ended follows a page without a next iterator. With children it is the last page. Without, the service is asked whether
 // the shard is closed: a reply that is merely broken, taken for the end, would give up the rest of the shard.
-func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind int64) (done bool, err error) {
+func (r *reader) ended(ctx context.Context, what string, children []types.ChildShard, behind int64) (done bool, err error) {
 	r.final.behind = behind
 	if out := childrenOf(children, r.start.ShardID); len(out) > 0 {
 		r.final.end = &processor.End{Children: out}
@@ -100,7 +100,7 @@ func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind 
 		case at.open:
 			r.trouble.failures++
 			r.trouble.pause.Base, r.trouble.pause.Max = 100*time.Millisecond, 5*time.Second
-			return false, r.retry(ctx, "get records", errors.New("the reply has no next iterator, but the shard is open; going on from the last record"))
+			return false, r.retry(ctx, what, errors.New("the reply is that of a shard at its end, but the shard is open; going on from the last record"))
 		case at.inherited:
 			r.final.end = &processor.End{Children: at.children}
 			return true, nil
@@ -124,7 +124,7 @@ func (r *reader) ended(ctx context.Context, children []types.ChildShard, behind 
 // which never had such a shard, or none of that. Only a shard that left retention has ended; then the shards that followed
 // it are listed. To end a shard because it is merely not listed would finish the lease of a shard of another stream, whose
 // records nobody would read any more.
-func (r *reader) vanished(ctx context.Context, cause error) (done bool, err error) {
+func (r *reader) vanished(ctx context.Context, what string, cause error) (done bool, err error) {
 	at, err := r.look(ctx)
 	switch {
 	case err != nil && errors.Is(err, shardsync.ErrStreamNotFound):
@@ -143,7 +143,7 @@ func (r *reader) vanished(ctx context.Context, cause error) (done bool, err erro
 	}
 	r.iterator = nil
 	r.trouble.pause.Base, r.trouble.pause.Max = time.Second, 30*time.Second
-	return false, r.retry(ctx, "get records", cause)
+	return false, r.retry(ctx, what, cause)
 }
 
 // streamGone is a final error. The shard has not ended: should the stream come back under its name, that is another

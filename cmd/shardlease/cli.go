@@ -17,6 +17,7 @@ type cli struct {
 	Demo       demoCmd       `cmd:"" help:"Watch a fleet of processes share a stream through a split, a merge, a kill and a stop, and audit what arrived."`
 	Consume    consumeCmd    `cmd:"" help:"Print a stream's records, sharing the shards with every other process of the same application."`
 	Put        putCmd        `cmd:"" help:"Put lines into a stream."`
+	Consumers  consumersCmd  `cmd:"" help:"Show the consumers that are registered with a stream for enhanced fan-out, or remove one."`
 	Emulator   emulatorCmd   `cmd:"" help:"Serve a small Kinesis and DynamoDB, in memory, for other programs."`
 	DemoWorker demoWorkerCmd `cmd:"" hidden:""` // one process of the demo's fleet
 }

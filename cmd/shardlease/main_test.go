@@ -38,8 +38,8 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"", []string{`expected one of "demo", "consume", "put", "emulator"`}},
-		{"frobnicate", []string{"frobnicate", "demo, consume, put, emulator"}},
+		{"", []string{`expected one of "demo", "consume", "put", "consumers", "emulator"`}},
+		{"frobnicate", []string{"frobnicate", "demo, consume, put, consumers, emulator"}},
 		{"demo --wrokers 3", []string{"unknown flag --wrokers", "--workers", "--shards", "--records", "--reshard", "--seed"}},
 		{"demo --workers three", []string{"--workers", "three", "int"}},
 		{"demo --workers 1", []string{"--workers is 1, want 2 to 20"}},
@@ -96,7 +96,7 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 func TestRun_helpsAndTellsItsVersion(t *testing.T) {
 	t.Parallel()
 	for args, parts := range map[string][]string{
-		"--help":          {"demo", "consume", "put", "emulator"},
+		"--help":          {"demo", "consume", "put", "consumers", "emulator"},
 		"demo --help":     {"--records", "100000", "--reshard", "UpdateShardCount", "--seed"},
 		"consume --help":  {"--until-caught-up", "trim-horizon", "data_base64", "us-east-1"},
 		"put --help":      {"--key-field", "1 MiB", "stored twice"},

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardlease/shardlease/cmd/shardlease/internal/cloud"
+)
+
+func TestConsumers_showsWhatIsLeftOverAndRemovesIt(t *testing.T) {
+	t.Parallel()
+	url := startEmulator(t, "--stream", "orders:2")
+	call := func(args ...string) (code int, text string) {
+		var out bytes.Buffer
+		code = run(t.Context(), append(args, "--endpoint", url), streams{strings.NewReader(""), &out, &out})
+		return code, out.String()
+	}
+	if code, text := call("consumers", "--stream", "orders"); code != exitOK || text != "no consumer is registered with stream orders\n" {
+		t.Errorf("exit code %d and %q", code, text)
+	}
+	api, err := cloud.KinesisFlags{Endpoint: url}.Kinesis(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.RegisterStreamConsumer(t.Context(), &kinesis.RegisterStreamConsumerInput{
+		StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/orders"), ConsumerName: aws.String("old-report"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := call("put", "--stream", "orders", "../../go.mod"); code != exitOK {
+		t.Fatalf("put: exit code %d", code)
+	}
+	out, errs, stop := background(t, "consume", "--stream", "orders", "--app", "orders-audit", "--fan-out", "--endpoint", url)
+	out.wait(t, `"data"`)
+	code, text := call("consumers", "list", "--stream", "orders")
+	for _, want := range []string{
+		"left over? There is no lease table old-report", "1 worker owns leases",
+		"to remove one: shardlease consumers deregister --stream orders --endpoint " + url + " NAME\n",
+	} {
+		if code != exitOK || !strings.Contains(text, want) {
+			t.Errorf("exit code %d, %q lacks %q", code, text, want)
+		}
+	}
+	if code, text := call("consumers", "deregister", "--stream", "orders", "old-report"); code != exitOK || text != "consumer old-report of stream orders is deregistered\n" {
+		t.Errorf("exit code %d and %q", code, text)
+	}
+	if code, text := call("consumers", "deregister", "--stream", "orders", "old-report"); code != exitFailed || !strings.Contains(text, "ResourceNotFoundException") {
+		t.Errorf("exit code %d and %q for one that is gone", code, text)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("consume: exit code %d\n%s", code, errs.text.String())
+	}
+	if _, text := call("consumers", "--stream", "orders"); text != "no consumer is registered with stream orders\n" {
+		t.Errorf("after the last process has stopped: %q", text)
+	}
+}

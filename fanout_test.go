@@ -1,0 +1,303 @@
+package shardlease_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/retrieval"
+)
+
+func fanOut(c *config.Config) { c.Retrieval.Mode = config.FanOut }
+
+// consumers are those registered with the fleet's stream.
+func consumers(t *testing.T, f *fleettest.Fleet) []types.Consumer {
+	t.Helper()
+	out, err := f.Kinesis.ListStreamConsumers(t.Context(), &kinesis.ListStreamConsumersInput{
+		StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/" + fleettest.Stream),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Consumers
+}
+
+func TestFanOut_aFleetReadsThroughReshardsAndKills(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(7, 0))
+		f := fleettest.New(t, 4, emulator.WithControlDelay(time.Second))
+		time.Sleep(2 * time.Second)
+		workers := map[string]*fleettest.Worker{}
+		for _, id := range []string{"a", "b", "c"} {
+			workers[id] = f.Start(id, fanOut)
+		}
+		next := 0
+		for round := range 8 {
+			f.Put(100, 30)
+			f.Reshard(random, 2, 8)
+			f.Put(100, 30)
+			time.Sleep(20 * time.Second)
+			if round%4 == 2 {
+				for id, w := range workers {
+					w.Kill()
+					delete(workers, id)
+					break
+				}
+				id := fmt.Sprint("new", next)
+				next++
+				workers[id] = f.Start(id, fanOut)
+			}
+		}
+		f.Put(200, 30)
+		f.WaitDelivered(2 * time.Minute)
+		f.Check()
+		if n := len(consumers(t, f)); n != 1 {
+			t.Errorf("%d consumers are registered by the fleet, want one", n)
+		}
+		if n := f.Server.Counts().Of(emulator.CountKey{Operation: "GetRecords"}).Requests; n != 0 {
+			t.Errorf("%d reads by polling", n)
+		}
+	})
+}
+
+// A fleet that reads by one mode is replaced, worker by worker, by one that reads by the other, and back.
+func TestFanOut_switchingTheModeKeepsEachPosition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 4)
+		workers := []*fleettest.Worker{f.Start("p0"), f.Start("p1")}
+		f.Put(100, 20)
+		stop := f.Load(500 * time.Millisecond)
+		time.Sleep(10 * time.Second)
+		for i, mode := range []config.RetrievalMode{config.FanOut, config.Polling} {
+			for k := range workers {
+				fresh := f.Start(fmt.Sprint(mode, i, k), func(c *config.Config) { c.Retrieval.Mode = mode })
+				time.Sleep(15 * time.Second)
+				if err := workers[k].Stop(); err != nil {
+					t.Error(err)
+				}
+				workers[k] = fresh
+				time.Sleep(15 * time.Second)
+			}
+		}
+		stop()
+		f.WaitDelivered(30 * time.Second)
+		if n := f.Check(); n != 0 {
+			t.Errorf("%d records came twice", n)
+		}
+	})
+}
+
+func TestFanOut_theLastWorkerRemovesTheRegistration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 3)
+		deregister := func(c *config.Config) {
+			fanOut(c)
+			c.Retrieval.FanOut.Deregister = true
+		}
+		a, b, c := f.Start("a", deregister), f.Start("b", deregister), f.Start("c", deregister)
+		f.Put(30, 10)
+		f.WaitDelivered(30 * time.Second)
+		time.Sleep(20 * time.Second)
+		for i, w := range []*fleettest.Worker{a, b} {
+			if err := w.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(consumers(t, f)); n != 1 {
+				t.Fatalf("%d consumers after %d of 3 workers have stopped, want one", n, i+1)
+			}
+			f.Put(30, 10)
+			f.WaitDelivered(30 * time.Second)
+		}
+		if err := c.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(consumers(t, f)); n != 0 {
+			t.Errorf("%d consumers after the last worker has stopped, want none", n)
+		}
+		f.Check()
+	})
+}
+
+func TestFanOut_aFleetThatStopsAtOnceRemovesTheRegistration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 6)
+		var workers []*fleettest.Worker
+		for _, id := range []string{"a", "b", "c"} {
+			workers = append(workers, f.Start(id, func(c *config.Config) {
+				fanOut(c)
+				c.Retrieval.FanOut.Deregister = true
+			}))
+		}
+		f.Put(60, 10)
+		f.WaitDelivered(30 * time.Second)
+		time.Sleep(20 * time.Second)
+		done := make(chan error)
+		for _, w := range workers {
+			go func() { done <- w.Stop() }()
+		}
+		for range workers {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := len(consumers(t, f)); n != 0 {
+			t.Errorf("%d consumers are left", n)
+		}
+	})
+}
+
+func TestFanOut_aRegistrationThatCannotBeRemovedIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1)
+		f.Server.Inject(emulator.Rule{Operation: "DeregisterStreamConsumer", Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+		w := f.Start("a", func(c *config.Config) {
+			fanOut(c)
+			c.Retrieval.FanOut.Deregister = true
+		})
+		f.Put(3, 1)
+		f.WaitDelivered(30 * time.Second)
+		if err := w.Stop(); err == nil || !strings.Contains(err.Error(), "shardlease consumers deregister --stream orders orders-audit") {
+			t.Errorf("Run ended with %v, want the command that removes the registration", err)
+		}
+	})
+}
+
+// plain has no more methods than a worker that polls needs.
+type plain struct{ shardlease.KinesisAPI }
+
+func TestNew_refusesAClientThatCannotFanOut(t *testing.T) {
+	t.Parallel()
+	s := emulator.New()
+	cfg := fleettest.Config("a")
+	fanOut(&cfg)
+	api := kinesis.NewFromConfig(s.AWSConfig())
+	nothing := processor.Each(func(context.Context, processor.Record) error { return nil })
+	if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, shardlease.WithKinesis(plain{api})); err == nil || !strings.Contains(err.Error(), "retrieval.FanOutAPI") {
+		t.Errorf("error %v, want one that says what the client lacks", err)
+	}
+	if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, shardlease.WithKinesis(api)); err != nil {
+		t.Error(err)
+	}
+}
+
+// deaf passes no options on.
+type deaf struct{ *kinesis.Client }
+
+func (d deaf) SubscribeToShard(ctx context.Context, in *kinesis.SubscribeToShardInput, _ ...func(*kinesis.Options)) (*kinesis.SubscribeToShardOutput, error) {
+	return d.Client.SubscribeToShard(ctx, in)
+}
+
+var _ retrieval.FanOutAPI = deaf{}
+
+func TestFanOut_saysThatAClientDropsItsOptions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := emulator.New()
+		if err := s.CreateStream(fleettest.Stream, 1); err != nil {
+			t.Fatal(err)
+		}
+		cfg := fleettest.Config("a")
+		fanOut(&cfg)
+		var said atomic.Bool
+		cfg.Hooks = &config.Hooks{Retried: func(e config.RetryEvent) {
+			if strings.Contains(e.Err.Error(), "does not pass options on") {
+				said.Store(true)
+			}
+		}}
+		w, err := shardlease.New(cfg, s.AWSConfig(), processor.Each(func(context.Context, processor.Record) error { return nil }),
+			shardlease.WithKinesis(deaf{kinesis.NewFromConfig(s.AWSConfig())}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if !said.Load() {
+			t.Error("nothing was said of it")
+		}
+	})
+}
+
+func TestFanOut_readsSeveralStreamsEachByItsOwnConsumer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := emulator.New()
+		cfg := fleettest.Config("a")
+		cfg.StreamName = ""
+		fanOut(&cfg)
+		cfg.Retrieval.FanOut.Deregister = true
+		api := kinesis.NewFromConfig(s.ClientConfig("test"))
+		for _, name := range []string{"orders", "refunds"} {
+			if err := s.CreateStream(name, 2); err != nil {
+				t.Fatal(err)
+			}
+			cfg.Streams = append(cfg.Streams, config.StreamConfig{StreamName: name})
+			for i := range 20 {
+				if _, err := api.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: &name, PartitionKey: new(strconv.Itoa(i)), Data: []byte(name)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var seen atomic.Int64
+		// refunds has a client of its own.
+		w, err := shardlease.New(cfg, s.ClientConfig("w"), processor.Each(func(context.Context, processor.Record) error { seen.Add(1); return nil }),
+			shardlease.WithStreamClient("arn:aws:kinesis:us-east-1:000000000000:stream/refunds", kinesis.NewFromConfig(s.ClientConfig("own"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(30 * time.Second)
+		if n := seen.Load(); n != 40 {
+			t.Errorf("%d records of 40", n)
+		}
+		registered := func(stream string) int {
+			out, err := api.ListStreamConsumers(t.Context(), &kinesis.ListStreamConsumersInput{StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/" + stream)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(out.Consumers)
+		}
+		if a, b := registered("orders"), registered("refunds"); a != 1 || b != 1 {
+			t.Errorf("%d and %d consumers, want one each", a, b)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if a, b := registered("orders"), registered("refunds"); a != 0 || b != 0 {
+			t.Errorf("%d and %d consumers are left", a, b)
+		}
+		counts := s.Counts()
+		if counts.Of(emulator.CountKey{Client: "own", Operation: "SubscribeToShard"}).Requests == 0 || counts.Of(emulator.CountKey{Operation: "GetRecords"}).Requests != 0 {
+			t.Error("refunds was not read by its own client, or something was polled")
+		}
+		cfg.Retrieval.FanOut = config.FanOutConfig{ConsumerARN: "arn:aws:kinesis:us-east-1:000000000000:stream/orders/consumer/x:1"}
+		if _, err := shardlease.New(cfg, s.AWSConfig(), processor.Each(func(context.Context, processor.Record) error { return nil })); err == nil || !strings.Contains(err.Error(), "want none for several streams") {
+			t.Errorf("one consumer for several streams: %v", err)
+		}
+	})
+}

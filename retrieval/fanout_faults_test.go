@@ -1,0 +1,272 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// fanOut makes one that reads by the client "reader", whose consumer is called "audit".
+func (w *world) fanOut() *FanOut {
+	w.cfg.FanOut.ConsumerName = "audit"
+	if w.cfg.FanOut.SilenceTimeout == 0 {
+		w.cfg.FanOut.SilenceTimeout = 35 * time.Second
+	}
+	return NewFanOut(kinesis.NewFromConfig(w.server.ClientConfig("reader")), w.polling())
+}
+
+func (w *world) openFanOut(ctx context.Context, f *FanOut, shard string, from checkpoint.ExtendedSequenceNumber) *source {
+	w.t.Helper()
+	s, err := f.Open(ctx, Start{Stream: stream, ShardID: shard, LeaseKey: shard, From: from})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s.(*source)
+}
+
+// Each fault strikes a reader that has read ten records, while ten more come and then the shard is split: all must come
+// once, in order, and then the end.
+func TestFanOut_survivesEachFault(t *testing.T) {
+	t.Parallel()
+	subscribe := func(e emulator.Effect, times int) emulator.Rule {
+		return emulator.Rule{Client: "reader", Operation: "SubscribeToShard", Times: times, Effect: e}
+	}
+	for name, c := range map[string]struct {
+		rule   emulator.Rule
+		within time.Duration // from the fault until the records are there
+		calls  int64         // of SubscribeToShard at most
+	}{
+		"nothing":                      {emulator.Rule{Operation: "none"}, 2 * time.Second, 3},
+		"throttled":                    {subscribe(emulator.Throttle(), 3), 40 * time.Second, 8},
+		"throttled by the limit":       {subscribe(emulator.Fail(400, "LimitExceededException", "one a second"), 3), 40 * time.Second, 8},
+		"500":                          {subscribe(emulator.Fail(500, "InternalFailureException", "down"), 3), 25 * time.Second, 8},
+		"503 without a body":           {subscribe(emulator.Fail(503, "", ""), 3), 25 * time.Second, 8},
+		"connection refused":           {subscribe(emulator.Refuse(), 3), 25 * time.Second, 8},
+		"connection reset":             {subscribe(emulator.DropReply(), 3), 50 * time.Second, 12},
+		"no answer":                    {subscribe(emulator.Delay(time.Hour), 2), 80 * time.Second, 8},
+		"another subscription":         {subscribe(emulator.Fail(400, "ResourceInUseException", "another active subscription"), 3), 80 * time.Second, 8},
+		"credentials expired":          {subscribe(emulator.Fail(400, "ExpiredTokenException", "expired"), 3), 25 * time.Second, 8},
+		"access denied":                {subscribe(emulator.Fail(400, "AccessDeniedException", "no"), 3), 40 * time.Second, 8},
+		"KMS access denied":            {subscribe(emulator.Fail(400, "KMSAccessDeniedException", "no key"), 3), 40 * time.Second, 8},
+		"KMS key disabled":             {subscribe(emulator.Fail(400, "KMSDisabledException", "no key"), 3), 40 * time.Second, 8},
+		"KMS throttled":                {subscribe(emulator.Fail(400, "KMSThrottlingException", "slower"), 3), 40 * time.Second, 8},
+		"cut before an event":          {subscribe(emulator.CutEventAfter(0), 2), 40 * time.Second, 8},
+		"cut in an event":              {subscribe(emulator.CutEventAfter(3), 2), 40 * time.Second, 8},
+		"cut in the first message":     {subscribe(emulator.CutBody(20), 2), 40 * time.Second, 8},
+		"ended early":                  {subscribe(emulator.EndAfter(2), 2), 40 * time.Second, 8},
+		"ended before an event":        {subscribe(emulator.EndAfter(0), 2), 40 * time.Second, 8},
+		"garbage":                      {subscribe(emulator.GarbageAfter(2), 2), 40 * time.Second, 8},
+		"garbage first":                {subscribe(emulator.GarbageAfter(0), 2), 40 * time.Second, 8},
+		"an unknown event":             {subscribe(emulator.UnknownEventAfter(1), 0), 4 * time.Second, 3},
+		"silence":                      {subscribe(emulator.SilenceAfter(12), 1), 20 * time.Second, 8},
+		"silence from the beginning":   {subscribe(emulator.SilenceAfter(0), 1), 60 * time.Second, 8},
+		"exception: internal":          {subscribe(emulator.ExceptionAfter(2, "InternalFailureException", "down"), 2), 40 * time.Second, 8},
+		"exception: KMS":               {subscribe(emulator.ExceptionAfter(2, "KMSAccessDeniedException", "no key"), 2), 60 * time.Second, 8},
+		"exception: taken over":        {subscribe(emulator.ExceptionAfter(2, "ResourceInUseException", "another subscription"), 2), 60 * time.Second, 8},
+		"exception: not known":         {subscribe(emulator.ExceptionAfter(2, "SomethingNewException", "?"), 2), 60 * time.Second, 8},
+		"registration throttled":       {emulator.Rule{Client: "reader", Operation: "RegisterStreamConsumer", Times: 3, Effect: emulator.Throttle()}, 30 * time.Second, 3},
+		"the look for it is throttled": {emulator.Rule{Client: "reader", Operation: "DescribeStreamConsumer", Times: 3, Effect: emulator.Throttle()}, 30 * time.Second, 3},
+		"no ARN to be had":             {emulator.Rule{Client: "reader", Operation: "DescribeStreamSummary", Times: 3, Effect: emulator.Throttle()}, 30 * time.Second, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(ctx context.Context, w *world) {
+				w.put(10)
+				w.server.Inject(c.rule)
+				s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+				defer s.Close()
+				began := time.Now()
+				got, _ := w.take(ctx, s, 10)
+				time.Sleep(15 * time.Second)
+				w.put(10)
+				more, _ := w.take(ctx, s, 10)
+				if took := time.Since(began) - 15*time.Second; took > c.within {
+					t.Errorf("it took %v, want at most %v", took, c.within)
+				}
+				w.split(shard0)
+				last, end := w.toEnd(ctx, s)
+				if diff := cmp.Diff(numbers(0, 20), slices.Concat(got, more, last)); diff != "" {
+					t.Errorf("records (-want +got):\n%s", diff)
+				}
+				if end.Gone || len(end.Children) != 2 {
+					t.Errorf("the end is %+v, want two children", end)
+				}
+				if n := w.server.Counts().Of(emulator.CountKey{Client: "reader", Operation: "SubscribeToShard"}).Requests; n > c.calls {
+					t.Errorf("%d subscriptions, want at most %d", n, c.calls)
+				}
+			})
+		})
+	}
+}
+
+func TestFanOut_endsWithTheStream(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		w.put(1)
+		w.take(ctx, s, 1)
+		if _, err := w.user.DeleteStream(ctx, &kinesis.DeleteStreamInput{StreamName: aws.String(stream), EnforceConsumerDeletion: aws.Bool(true)}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			b, err := s.Next(ctx)
+			if err == nil && b.End == nil {
+				b.Release()
+				continue
+			}
+			if !errors.Is(err, shardsync.ErrStreamNotFound) {
+				t.Errorf("%+v, %v; want that there is no such stream", b.End, err)
+			}
+			return
+		}
+	})
+}
+
+func TestFanOut_endsAtAShardThatLeftRetention(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.put(1)
+		w.split(shard0)
+		time.Sleep(25 * time.Hour)
+		s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		if data, end := w.toEnd(ctx, s); len(data) != 0 || !end.Gone || len(end.Children) != 2 {
+			t.Errorf("%v and %+v, want nothing, and the shard gone with two children", data, end)
+		}
+	})
+}
+
+func TestFanOut_readsOnBehindWhatWasTrimmed(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.put(3)
+		s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+		_, last := w.take(ctx, s, 3)
+		s.Close()
+		time.Sleep(time.Hour)
+		w.put(2)
+		time.Sleep(25 * time.Hour)
+		w.put(2)
+		s = w.openFanOut(ctx, w.fanOut(), shard0, last)
+		defer s.Close()
+		if got, _ := w.take(ctx, s, 2); !slices.Equal(got, numbers(5, 7)) {
+			t.Errorf("got %v, want what is left", got)
+		}
+	})
+}
+
+func TestFanOut_registersAnewWhenItsConsumerIsRemoved(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		w.put(1)
+		w.take(ctx, s, 1)
+		if _, err := w.user.DeregisterStreamConsumer(ctx, &kinesis.DeregisterStreamConsumerInput{
+			StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/" + stream), ConsumerName: aws.String("audit"),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.put(1)
+		began := time.Now()
+		if got, _ := w.take(ctx, s, 1); !slices.Equal(got, numbers(1, 2)) {
+			t.Errorf("got %v, want the second record", got)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	}, emulator.WithControlDelay(2*time.Second))
+}
+
+func TestFanOut_fallsBackToPollingWithOneWarning(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"DescribeStreamConsumer", "RegisterStreamConsumer", "SubscribeToShard"} {
+		t.Run(operation, func(t *testing.T) {
+			bubble(t, 3, func(ctx context.Context, w *world) {
+				w.put(90)
+				w.server.Inject(emulator.Rule{Client: "reader", Operation: operation, Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+				w.cfg.FanOut.FallBackToPolling = true
+				f := w.fanOut()
+				var warnings atomic.Int64
+				f.polling.log = countWarnings(&warnings)
+				got := 0
+				for _, shard := range []string{shard0, shard1, shard2} {
+					s := w.openFanOut(ctx, f, shard, checkpoint.TrimHorizon)
+					defer s.Close()
+					for {
+						b, err := s.Next(ctx)
+						if err != nil {
+							t.Fatal(err)
+						}
+						got += len(b.Records)
+						b.Release()
+						if len(b.Records) == 0 {
+							break
+						}
+					}
+				}
+				if got != 90 || warnings.Load() != 1 {
+					t.Errorf("%d records and %d warnings, want 90 and one", got, warnings.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestFanOut_withoutAFallBackItWaitsForThePermission(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.put(1)
+		allow := w.server.Inject(emulator.Rule{Client: "reader", Operation: "RegisterStreamConsumer", Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+		f := w.fanOut()
+		s := w.openFanOut(ctx, f, shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		time.Sleep(10 * time.Minute)
+		events := w.retried()
+		if n := len(events); n < 15 || n > 60 {
+			t.Errorf("%d tries in ten minutes", n)
+		}
+		if ev := events[len(events)-1]; ev.What != "register the stream's consumer" || code(ev.Err) != "AccessDeniedException" {
+			t.Errorf("the last one is %+v", ev)
+		}
+		allow()
+		w.take(ctx, s, 1)
+		if n := w.server.Counts().Of(emulator.CountKey{Client: "reader", Operation: "GetRecords"}).Requests; n != 0 {
+			t.Errorf("%d reads by polling", n)
+		}
+	})
+}
+
+func TestFanOut_namesWhatFillsAStreamsConsumersAndHowToRemoveIt(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		arn := aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/" + stream)
+		for i := range 20 {
+			if _, err := w.user.RegisterStreamConsumer(ctx, &kinesis.RegisterStreamConsumerInput{StreamARN: arn, ConsumerName: aws.String("left-" + string(rune('a'+i)))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		w.put(1)
+		time.Sleep(5 * time.Second)
+		events := w.retried()
+		if len(events) == 0 {
+			t.Fatal("no try was reported")
+		}
+		for _, want := range []string{"left-a, left-b", "shardlease consumers deregister --stream orders NAME", "LimitExceededException"} {
+			if text := events[0].Err.Error(); !contains(text, want) {
+				t.Errorf("%q is not in %q", want, text)
+			}
+		}
+		if _, err := w.user.DeregisterStreamConsumer(ctx, &kinesis.DeregisterStreamConsumerInput{StreamARN: arn, ConsumerName: aws.String("left-c")}); err != nil {
+			t.Fatal(err)
+		}
+		w.take(ctx, s, 1)
+	})
+}

@@ -1,0 +1,299 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/loop"
+)
+
+// registration is the application's consumer of one stream, which all of its workers share. Whoever needs it first looks
+// for it, and registers it if it is not there; others of this worker wait meanwhile, and others of the fleet may do the same at the same time: one of
+// them registers, the others find it.
+type registration struct {
+	fanout *FanOut
+	api    FanOutAPI
+	stream string
+
+	turn      chan struct{} // one slot: who looks
+	streamARN string        // belongs to whoever has the turn
+
+	mu  sync.Mutex
+	arn string // of the consumer that is ACTIVE; empty if not known
+}
+
+func newRegistration(f *FanOut, start Start) *registration {
+	api := f.api
+	if start.FanOutAPI != nil {
+		api = start.FanOutAPI
+	}
+	return &registration{
+		fanout: f, api: api, stream: start.Stream, streamARN: start.StreamARN,
+		turn: make(chan struct{}, 1), arn: f.cfg.ConsumerARN,
+	}
+}
+
+// consumer returns the ARN of the consumer once it is ACTIVE. It goes on until then; its error is ctx's cause, or says that the worker
+// is to poll (errPoll), or that the service does not know the stream (*noStreamError).
+func (g *registration) consumer(ctx context.Context) (string, error) {
+	if arn := g.known(); arn != "" {
+		return arn, nil
+	}
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	pause := loop.Backoff{Base: time.Second, Max: 30 * time.Second}
+	for {
+		if arn := g.known(); arn != "" { // somebody else had the turn
+			return arn, nil
+		}
+		if g.fanout.polls.Load() {
+			return "", errPoll
+		}
+		arn, err := g.look(ctx)
+		if err == nil {
+			g.mu.Lock()
+			g.arn = arn
+			g.mu.Unlock()
+			return arn, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return "", cause
+		}
+		if g.fanout.fallBack(g.stream, err) {
+			return "", errPoll
+		}
+		if _, gone := errors.AsType[*noStreamError](err); gone {
+			return "", err
+		}
+		wait := pause.Next()
+		if errors.Is(err, errNotYet) {
+			wait = loop.Jitter(time.Second, 0.5)
+		}
+		p := g.fanout.polling
+		if f := p.opts.Hooks.Retried; f != nil {
+			f(config.RetryEvent{Worker: p.opts.Worker, What: "register the stream's consumer", Attempt: pause.Tries(), Wait: wait, Err: err})
+		}
+		if err := loop.ClockOf(ctx).Sleep(ctx, wait); err != nil {
+			return "", err
+		}
+	}
+}
+
+// errPoll says that the worker has fallen back to polling, errNotYet that nothing is wrong but the time.
+var (
+	errPoll   = errors.New("the worker polls")
+	errNotYet = errors.New("not yet")
+)
+
+// noStreamError is ResourceNotFound of a stream.
+type noStreamError struct{ error }
+
+func (e *noStreamError) Unwrap() error { return e.error }
+
+// ofStream marks an error of a call that names a stream only.
+func ofStream(err error) error {
+	if err != nil && faultOf(err) == notFound {
+		return &noStreamError{err}
+	}
+	return err
+}
+
+func (g *registration) known() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.arn
+}
+
+// forget makes the next one look again, unless another consumer is known meanwhile.
+func (g *registration) forget(arn string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.arn == arn {
+		g.arn = ""
+	}
+}
+
+// look finds the consumer, or registers it.
+func (g *registration) look(ctx context.Context) (arn string, err error) {
+	f := g.fanout
+	if f.cfg.ConsumerARN != "" { // it was forgotten, because the service did not know it
+		c, err := g.describe(ctx, &kinesis.DescribeStreamConsumerInput{ConsumerARN: &f.cfg.ConsumerARN})
+		if faultOf(err) == notFound {
+			return "", fmt.Errorf("there is no consumer %s: register it, or name none (FanOut.ConsumerARN), and the worker will register one: %w", f.cfg.ConsumerARN, err)
+		}
+		return g.active(c, err)
+	}
+	if g.streamARN == "" {
+		var out *kinesis.DescribeStreamSummaryOutput
+		err := g.call(ctx, "look up the ARN of", func(ctx context.Context) (err error) {
+			out, err = g.api.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: &g.stream}, ourRetries...)
+			return err
+		})
+		if err != nil {
+			return "", ofStream(err)
+		}
+		if out.StreamDescriptionSummary == nil || text(out.StreamDescriptionSummary.StreamARN) == "" {
+			return "", fmt.Errorf("the service does not say the ARN of stream %q: set StreamARN", g.stream)
+		}
+		g.streamARN = *out.StreamDescriptionSummary.StreamARN
+	}
+	c, err := g.describe(ctx, &kinesis.DescribeStreamConsumerInput{StreamARN: &g.streamARN, ConsumerName: &f.cfg.ConsumerName})
+	if err == nil || faultOf(err) != notFound {
+		return g.active(c, err)
+	}
+	return g.register(ctx)
+}
+
+// active returns the ARN of a consumer that can be used.
+func (g *registration) active(c *types.ConsumerDescription, err error) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case c.ConsumerStatus != types.ConsumerStatusActive:
+		return "", fmt.Errorf("consumer %s is %s: %w", g.fanout.described(g.stream), c.ConsumerStatus, errNotYet)
+	}
+	return text(c.ConsumerARN), nil
+}
+
+func (g *registration) register(ctx context.Context) (string, error) {
+	f := g.fanout
+	var out *kinesis.RegisterStreamConsumerOutput
+	err := g.call(ctx, "register a consumer of", func(ctx context.Context) (err error) {
+		out, err = g.api.RegisterStreamConsumer(ctx, &kinesis.RegisterStreamConsumerInput{StreamARN: &g.streamARN, ConsumerName: &f.cfg.ConsumerName}, ourRetries...)
+		return err
+	})
+	switch {
+	case err != nil && faultOf(err) == inUse:
+		return "", fmt.Errorf("%w: another worker registers it: %w", errNotYet, err)
+	case code(err) == "LimitExceededException":
+		return "", g.full(ctx, err)
+	case err != nil:
+		return "", ofStream(err)
+	case out.Consumer == nil || out.Consumer.ConsumerStatus != types.ConsumerStatusActive:
+		return "", fmt.Errorf("consumer %s was registered and is not ACTIVE: %w", f.described(g.stream), errNotYet)
+	}
+	return text(out.Consumer.ConsumerARN), nil
+}
+
+// full explains why a consumer cannot be registered: the stream may have as many as it can have, some of them perhaps left by
+// applications that are no more.
+func (g *registration) full(ctx context.Context, cause error) error {
+	names, err := g.consumers(ctx)
+	if err != nil || len(names) < fewConsumers {
+		return cause // too many calls, or too many that are being created
+	}
+	return fmt.Errorf("%w; stream %q has %d consumers (%s): remove one that no application uses, with: shardlease consumers deregister --stream %s NAME",
+		cause, g.stream, len(names), strings.Join(names, ", "), g.stream)
+}
+
+// fewConsumers is how many every stream may have.
+const fewConsumers = 20
+
+// consumers are the names of the stream's consumers.
+func (g *registration) consumers(ctx context.Context) (names []string, err error) {
+	in := &kinesis.ListStreamConsumersInput{StreamARN: &g.streamARN}
+	for {
+		var out *kinesis.ListStreamConsumersOutput
+		err := g.call(ctx, "list the consumers of", func(ctx context.Context) (err error) {
+			out, err = g.api.ListStreamConsumers(ctx, in, ourRetries...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range out.Consumers {
+			names = append(names, text(c.ConsumerName))
+		}
+		if text(out.NextToken) == "" || len(out.Consumers) == 0 {
+			return names, nil
+		}
+		in.NextToken = out.NextToken
+	}
+}
+
+func (g *registration) describe(ctx context.Context, in *kinesis.DescribeStreamConsumerInput) (*types.ConsumerDescription, error) {
+	var out *kinesis.DescribeStreamConsumerOutput
+	err := g.call(ctx, "look for the consumer of", func(ctx context.Context) (err error) {
+		out, err = g.api.DescribeStreamConsumer(ctx, in, ourRetries...)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case out.ConsumerDescription == nil:
+		return nil, errors.New("the service answers without a description of the consumer")
+	}
+	return out.ConsumerDescription, nil
+}
+
+// exists asks whether the service knows a consumer. An error says that this cannot be found out.
+func (g *registration) exists(ctx context.Context, arn string) (bool, error) {
+	_, err := g.describe(ctx, &kinesis.DescribeStreamConsumerInput{ConsumerARN: &arn})
+	if err != nil && faultOf(err) == notFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (g *registration) call(ctx context.Context, what string, f func(context.Context) error) error {
+	doing := fmt.Sprintf("%s stream %q", what, g.stream)
+	if err := attempt(ctx, g.fanout.polling.cfg.RequestTimeout, doing, f); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// Deregister removes the consumers that this worker has read with, and that it did not get by FanOutConfig.ConsumerARN. Workers of the
+// application that still read with one lose their subscriptions and register it anew. A consumer that is gone, or going, is no
+// error.
+func (f *FanOut) Deregister(ctx context.Context) error {
+	f.mu.Lock()
+	var all []*registration
+	for _, g := range f.streams {
+		all = append(all, g)
+	}
+	f.mu.Unlock()
+	var faults []error
+	for _, g := range all {
+		arn := g.known()
+		if arn == "" || arn == f.cfg.ConsumerARN {
+			continue
+		}
+		g.forget(arn)
+		err := g.call(ctx, "deregister the consumer of", func(ctx context.Context) error {
+			_, err := g.api.DeregisterStreamConsumer(ctx, &kinesis.DeregisterStreamConsumerInput{ConsumerARN: &arn}, ourRetries...)
+			return err
+		})
+		if kind := faultOf(err); err != nil && kind != notFound && kind != inUse {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// code is the name that the service gives an error, "" if it is none of its own.
+func code(err error) string {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// unknownOperation reports whether a server does not know fan-out at all.
+func unknownOperation(err error) bool {
+	c := code(err)
+	return c == "UnknownOperationException" || c == "UnknownOperation" || c == "InvalidAction"
+}
