@@ -53,6 +53,10 @@ fuzz: ## every fuzz target for 10 s (FUZZTIME=1m for longer, FUZZ=retrieval/kpl 
 demo: ## the main job on the embedded emulator
 	go run ./cmd/shardlease demo
 
+.PHONY: fanout
+fanout: ## enhanced fan-out against ministack and kinesis-local
+	integration/fanout.sh
+
 .PHONY: conformance
 conformance: ## our two seams against dynalite and kinesis-local
 	integration/conformance.sh
