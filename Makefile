@@ -65,6 +65,10 @@ conformance: ## our two seams against dynalite and kinesis-local
 containers: ## tests that start LocalStack and DynamoDB Local in containers; as root on Debian it brings an engine and, offline, stand-ins
 	integration/containers/run.sh
 
+.PHONY: localstack-image
+localstack-image: ## an image made of the real LocalStack 4.14.0, and the tests that start its container on it
+	integration/containers/run.sh integration/containers/localstack-image.sh
+
 .PHONY: localstack
 localstack: ## the real LocalStack 4.14.0 as a process: a user's test, and a fleet over it, calm and failing 3 requests in 10
 	integration/localstack.sh
@@ -175,4 +179,4 @@ ci: ## what CI runs
 	.ci/run
 
 .PHONY: full
-full: ci sim flights-200k reshard storm failover zombie rolling chaos clocks renewal requests balance sim-long sim-race mutants java-full ## CI and all that takes longer
+full: ci localstack-image sim flights-200k reshard storm failover zombie rolling chaos clocks renewal requests balance sim-long sim-race mutants java-full ## CI and all that takes longer

@@ -17,7 +17,7 @@ fi
 began=$SECONDS
 localstack_install
 echo "localstack.sh: installed after $((SECONDS - began))s"
-work=$(mktemp -d); trap 'servers_stop; rm -rf "$work"' EXIT
+work=$(mktemp -d); trap 'localstack_stop; rm -rf "$work"' EXIT
 go test -c -o "$work/integration.test" ./integration
 go test -c -o "$work/awstest.test" ./integration/awstest
 

@@ -2,7 +2,7 @@
 # Runs the tests that start containers, on the engine that is there or, as root on Debian or Ubuntu, on one that is installed
 # and started for them and taken down afterwards.
 #
-#	integration/containers/run.sh [COMMAND...]   another command than the tests
+#	integration/containers/run.sh [COMMAND...]   another command than the tests, which brings its own images
 #
 # Where there is no engine and none can be started it says so and does nothing; with SHARDLEASE_REQUIRE_CONTAINERS=1 it fails.
 set -euo pipefail
@@ -19,8 +19,8 @@ fi
 trap '"$here/engine-down.sh"' EXIT
 eval "$vars"
 [ "${SHARDLEASE_OWN_ENGINE:-}" = 1 ] || trap - EXIT
-"$here/images.sh"
-echo "run.sh: engine and images ready after $((SECONDS - began))s" >&2
+[ $# -gt 0 ] || "$here/images.sh"
+echo "run.sh: ready after $((SECONDS - began))s" >&2
 if [ $# -gt 0 ]; then
   "$@"
 else

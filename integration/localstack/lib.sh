@@ -6,6 +6,7 @@
 # is dynoxide instead of Amazon's DynamoDB Local (integration/localstack/plugin; docs/localstack.md).
 LOCALSTACK_VERSION=4.14.0 LOCALSTACK_KINESIS_VERSION=0.5.2
 localstack_dir=$servers_tools/localstack-$LOCALSTACK_VERSION
+localstack_roots=()
 
 # python313: prints the path of a Python 3.13, which LocalStack 4.14.0 needs; 3.11 fails with a SyntaxError.
 python313() {
@@ -44,11 +45,15 @@ localstack_into() {
 }
 
 # start_localstack [NAME=VALUE...]: one endpoint for both services, over a dynoxide of its own. It listens on all interfaces,
-# whatever GATEWAY_LISTEN says.
+# whatever GATEWAY_LISTEN says. Stop it by localstack_stop.
 start_localstack() {
   start_dynoxide || return 1
-  local port i; port=$(free_port)
-  env -u AWS_ENDPOINT_URL PATH="$localstack_dir/venv/bin:$PATH" OVERRIDE_IN_DOCKER=0 FILESYSTEM_ROOT="$localstack_dir/fs" GATEWAY_LISTEN="127.0.0.1:$port" \
+  local port i root; port=$(free_port); root=$(mktemp -d)
+  # Kinesis saves its streams under the root every few seconds, and would begin with those of another LocalStack on the same one.
+  localstack_roots+=("$root")
+  mkdir -p "$root/var/lib/localstack"
+  ln -s "$localstack_dir/fs/var/lib/localstack/lib" "$root/var/lib/localstack/lib"
+  env -u AWS_ENDPOINT_URL PATH="$localstack_dir/venv/bin:$PATH" OVERRIDE_IN_DOCKER=0 FILESYSTEM_ROOT="$root" GATEWAY_LISTEN="127.0.0.1:$port" \
     SERVICES=kinesis,dynamodb,sts EAGER_SERVICE_LOADING=1 DISABLE_EVENTS=1 SKIP_SSL_CERT_DOWNLOAD=1 LS_LOG=error \
     KINESIS_MOCK_LOG_LEVEL=ERROR KINESIS_LATENCY=50 KINESIS_SHARD_LIMIT=1000 KINESIS_ON_DEMAND_STREAM_COUNT_LIMIT=100 \
     PROVIDER_OVERRIDE_DYNAMODB=elsewhere DYNAMODB_ELSEWHERE_URL="$DYNAMODB_URL" "$@" python -m localstack.runtime.main >"${LOCALSTACK_LOG:-/dev/null}" 2>&1 &
@@ -65,4 +70,11 @@ start_localstack() {
   done
   echo "LocalStack does not answer at $KINESIS_URL${LOCALSTACK_LOG:+; its log is $LOCALSTACK_LOG}" >&2
   return 1
+}
+
+# localstack_stop: it and all other servers.
+localstack_stop() {
+  servers_stop
+  rm -rf -- "${localstack_roots[@]:-}"
+  localstack_roots=()
 }
