@@ -164,7 +164,7 @@ flights-200k: ## 200,000 real flights through the emulator, one consumer killed
 	integration/flights.sh 200k
 
 JAVA := go test -count=1 -v -parallel 2 ./integration/javakcl -java
-JAVA_SHOWN := grep -vE '^=== (RUN|PAUSE|CONT|NAME)'
+JAVA_SHOWN := grep --line-buffered -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 .PHONY: java
 java: ## the real Java KCL: 3.5.1 alone on the emulator, and 2.7.2 mixed with Go workers, with a short failover time

@@ -196,6 +196,20 @@ func (f *fleet) read(what string, limit time.Duration) {
 	})
 }
 
+// bothRead waits until each of the two first Java workers reads something: for a minute at most, if they need not.
+func (f *fleet) bothRead(must bool) {
+	f.t.Helper()
+	limit := time.Minute
+	if must {
+		limit = 4 * time.Minute
+	}
+	end := time.Now().Add(limit)
+	f.until("both Java workers read", limit+time.Second, func() bool {
+		shares := f.history.shares()
+		return shares["java-1"] > 0 && shares["java-2"] > 0 || !must && time.Now().After(end)
+	})
+}
+
 const (
 	keys    = 48
 	putting = 250 * time.Millisecond

@@ -23,10 +23,14 @@ var explained = []struct {
 	{true, regexp.MustCompile(`PrefetchRecordsPublisher .*\n.*Shutdown has been called on the cache`), "a fetch of KCL meets its own end"},
 	{true, regexp.MustCompile(`Scheduler - Worker.run caught exception.*\n.*LeaderDecider uninitialized`), "KCL 3 in 2.x mode asks for the leader while it stops"},
 	{true, regexp.MustCompile(`\n.*InterruptedException`), "a request of KCL was interrupted by its own stop"},
+	{true, regexp.MustCompile(`Scheduler - Caught exception when initializing.*\n.*RejectedExecutionException`), "KCL was stopped while it started"},
 	{true, regexp.MustCompile(`^java.util.concurrent.TimeoutException`), "a stop did not end"},
 	{false, regexp.MustCompile(`msg="checkpoint refused" .*lease lost: .* is \\?"java-\d\\?", a Java worker`), "KCL takes leases without asking their owner"},
 	{false, regexp.MustCompile(`msg="worker stopped" .* is in KCL 3\.x mode`), "that is refused"},
 }
+
+// elsewhere are the parts of KCL and the SDK that see no row: what they log is counted and shown.
+var elsewhere = regexp.MustCompile(`^[0-9:.]{12} \[[^\]]*\] (?:WARN|ERROR) (software\.amazon\.(?:awssdk|kinesis\.(?:retrieval|lifecycle|metrics|worker|common))\S*) - (.{0,60})`)
 
 var (
 	begins = regexp.MustCompile(`^[0-9:.]{12} \[|^time=|^worker ended:`)
@@ -66,6 +70,9 @@ func (f *fleet) printLogs() {
 				if e.java == w.java && e.text.MatchString(entry) {
 					reason = e.reason
 				}
+			}
+			if m := elsewhere.FindStringSubmatch(entry); reason == "" && w.java && m != nil {
+				reason = m[1] + ": " + m[2]
 			}
 			if reason == "" {
 				unexplained++

@@ -18,7 +18,7 @@ func TestRollingReplacement_ofJavaByGoAndBack(t *testing.T) {
 			f := newFleet(t, g, 6)
 			end := f.produce()
 			javas := f.startJavas("java-1", "java-2")
-			f.read("all shards read by Java", 2*time.Minute)
+			f.bothRead(true)
 			var gos []*worker
 			for i, old := range javas {
 				gos = append(gos, f.startGo(fmt.Sprintf("go-%d", i+1)))
