@@ -48,7 +48,7 @@ func TestFanOut_aFleetReadsThroughReshardsAndKills(t *testing.T) {
 			workers[id] = f.Start(id, fanOut)
 		}
 		next := 0
-		for round := range 8 {
+		for round := range fleettest.Shorter(8, 4) {
 			f.Put(100, 30)
 			f.Reshard(random, 2, 8)
 			f.Put(100, 30)
@@ -85,7 +85,7 @@ func TestFanOut_switchingTheModeKeepsEachPosition(t *testing.T) {
 		f.Put(100, 20)
 		stop := f.Load(500 * time.Millisecond)
 		time.Sleep(10 * time.Second)
-		for i, mode := range []config.RetrievalMode{config.FanOut, config.Polling} {
+		for i, mode := range fleettest.Shorter([]config.RetrievalMode{config.FanOut, config.Polling}, []config.RetrievalMode{config.FanOut}) {
 			for k := range workers {
 				fresh := f.Start(fmt.Sprint(mode, i, k), func(c *config.Config) { c.Retrieval.Mode = mode })
 				time.Sleep(15 * time.Second)
