@@ -274,3 +274,28 @@ func TestDetector_failsOnAPageThatLeadsToItself(t *testing.T) {
 		}
 	})
 }
+
+func TestDetector_identifiesAStream(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		account, created, err := w.detector().Identify(ctx, stream)
+		if err != nil || account != "000000000000" || created.IsZero() || time.Since(created) > time.Hour {
+			t.Errorf("account %q, created %v, %v", account, created, err)
+		}
+		epoch := created.Unix()
+		same := NewShardDetector(w.api, DetectorOptions{CreationEpoch: epoch})
+		if err := same.Check(ctx, stream); err != nil {
+			t.Errorf("the stream with its own epoch: %v", err)
+		}
+		other := NewShardDetector(w.api, DetectorOptions{CreationEpoch: epoch - 60})
+		if err := other.Check(ctx, stream); !errors.Is(err, shardsync.ErrOtherHistory) {
+			t.Errorf("a stream with an older epoch: %v, want that it is another one", err)
+		}
+		if _, _, err := w.detector().Identify(ctx, "none"); !errors.Is(err, shardsync.ErrStreamNotFound) {
+			t.Errorf("a stream that is not there: %v", err)
+		}
+		w.server.Inject(emulator.Rule{Operation: "DescribeStreamSummary", Client: "reader", Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+		if _, _, err := w.detector().Identify(ctx, stream); !errors.Is(err, shardsync.ErrNotAllowed) || !strings.Contains(err.Error(), "DescribeStreamSummary") {
+			t.Errorf("without the permission: %v, want an error that names it", err)
+		}
+	})
+}

@@ -95,14 +95,20 @@ func (m *PeriodicShardSyncManager) Run(ctx context.Context) error {
 }
 
 // Step does what Run does once, and returns when it is to be called again: for a worker of several streams, whose loop calls
-// it for each of them, also while this worker does not lead. Steps of one manager must not overlap; call Run or Step, not both.
+// it for each of them, and at once when this worker comes to lead or does not lead any more. Steps of one manager must not
+// overlap; call Run or Step, not both.
 func (m *PeriodicShardSyncManager) Step(ctx context.Context) (again time.Duration) {
 	select {
 	case <-m.requests:
 		m.watch.requested = true
 	default:
 	}
-	return m.step(ctx, loop.ClockOf(ctx), &m.watch)
+	clock := loop.ClockOf(ctx)
+	again = m.step(ctx, clock, &m.watch)
+	if m.watch.leading { // the caller watches that
+		again = max(m.watch.next.Sub(clock.Now()), 0)
+	}
+	return again
 }
 
 // step audits if it is time to, and returns when to come again.

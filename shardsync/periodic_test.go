@@ -436,3 +436,42 @@ func TestAudit_doesNotFollowADecisionOfLongAgo(t *testing.T) {
 		}
 	})
 }
+
+// A worker of several streams has no loop for each: it asks each manager for one step, and when to come again.
+func TestAudit_byStepsDoesAsRunDoes(t *testing.T) {
+	bubble(t, 2, func(ctx context.Context, w *world) {
+		var leads atomic.Bool
+		leads.Store(true)
+		m := shardsync.NewPeriodicShardSyncManager(w.syncer("w", config.TrimHorizon()), shardsync.PeriodicOptions{
+			IsLeader: leads.Load,
+			Rows:     func() ([]leases.Lease, bool) { l, err := w.table.List(ctx); return l.Leases, err == nil },
+		})
+		again := m.Step(ctx)
+		if got := w.keys(); len(got) != 2 {
+			t.Fatalf("rows %v after the first step of a leader", got)
+		}
+		if again < 100*time.Second || again > 140*time.Second {
+			t.Errorf("the next step is due after %v, want about two minutes", again)
+		}
+		w.delete(1)
+		time.Sleep(again)
+		again = m.Step(ctx)
+		if got := w.keys(); len(got) != 1 {
+			t.Errorf("rows %v after a hole was seen once", got)
+		}
+		leads.Store(false)
+		if wait := m.Step(ctx); wait > 10*time.Second {
+			t.Errorf("a worker that does not lead is to come again after %v", wait)
+		}
+		leads.Store(true)
+		if m.Step(ctx); len(w.keys()) != 2 {
+			t.Errorf("rows %v: a new leader needs no second look", w.keys())
+		}
+		w.delete(0)
+		m.Request()
+		time.Sleep(2 * time.Second)
+		if m.Step(ctx); len(w.keys()) != 2 {
+			t.Errorf("rows %v after a step that was asked for", w.keys())
+		}
+	})
+}
