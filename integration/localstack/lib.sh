@@ -6,7 +6,7 @@
 # is dynoxide instead of Amazon's DynamoDB Local (integration/localstack/plugin; docs/localstack.md).
 LOCALSTACK_VERSION=4.14.0 LOCALSTACK_KINESIS_VERSION=0.5.2
 localstack_dir=$servers_tools/localstack-$LOCALSTACK_VERSION
-localstack_roots=()
+localstack_roots=() localstack_pids=()
 
 # python313: prints the path of a Python 3.13, which LocalStack 4.14.0 needs; 3.11 fails with a SyntaxError.
 python313() {
@@ -58,7 +58,7 @@ start_localstack() {
     KINESIS_MOCK_LOG_LEVEL=ERROR KINESIS_LATENCY=50 KINESIS_SHARD_LIMIT=1000 KINESIS_ON_DEMAND_STREAM_COUNT_LIMIT=100 \
     PROVIDER_OVERRIDE_DYNAMODB=elsewhere DYNAMODB_ELSEWHERE_URL="$DYNAMODB_URL" "$@" python -m localstack.runtime.main >"${LOCALSTACK_LOG:-/dev/null}" 2>&1 &
   local pid=$!
-  server_pids+=($pid)
+  server_pids+=($pid) localstack_pids+=($pid)
   KINESIS_URL=http://127.0.0.1:$port DYNAMODB_URL=http://127.0.0.1:$port
   for ((i = 0; i < 600; i++)); do
     # The first ListStreams starts the Kinesis engine, which takes up to ten seconds.
@@ -72,9 +72,16 @@ start_localstack() {
   return 1
 }
 
-# localstack_stop: it and all other servers.
+# localstack_stop: it and all other servers. A LocalStack that is told to end while it starts does not: it is killed after 15 s.
 localstack_stop() {
+  local pid i
+  for pid in "${localstack_pids[@]:-}"; do [ -z "$pid" ] || kill "$pid" 2>/dev/null || true; done
+  for pid in "${localstack_pids[@]:-}"; do
+    [ -n "$pid" ] || continue
+    for ((i = 0; i < 75; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.2; done
+    kill -9 "$pid" 2>/dev/null || true
+  done
   servers_stop
   rm -rf -- "${localstack_roots[@]:-}"
-  localstack_roots=()
+  localstack_roots=() localstack_pids=()
 }
