@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math/big"
 	"math/bits"
+
+	"github.com/shardlease/shardlease/emulator/internal/wire"
 )
 
 // hash is a point on the ring of 128-bit hash keys.
@@ -18,28 +20,29 @@ func hashOf(partitionKey string) hash {
 	return hash{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:])}
 }
 
-// parseHash reads a decimal number below 2^128 without sign or leading zeros.
-func parseHash(s string) (hash, bool) {
-	if s == "" || len(s) > 39 || s[0] == '0' && len(s) > 1 {
-		return hash{}, false
+// parseHash reads a decimal number below 2^128 without sign or leading zeros, the value of the named member. What is no such
+// number at all is malformed, one that is too large invalid: the service checks the pattern of a member first.
+func parseHash(member, s string) (hash, *wire.Error) {
+	number := s != "" && len(s) <= 39 && (s[0] != '0' || len(s) == 1)
+	for i := 0; number && i < len(s); i++ {
+		number = s[i] >= '0' && s[i] <= '9'
+	}
+	if !number {
+		return hash{}, malformed("%s %q is not a number from 0 to %s", member, s, maxHash)
 	}
 	var h hash
 	for i := range len(s) {
-		d := s[i] - '0'
-		if d > 9 {
-			return hash{}, false
-		}
 		over, hi := bits.Mul64(h.hi, 10)
 		carry, lo := bits.Mul64(h.lo, 10)
 		var c uint64
-		lo, c = bits.Add64(lo, uint64(d), 0)
+		lo, c = bits.Add64(lo, uint64(s[i]-'0'), 0)
 		hi, c = bits.Add64(hi, carry, c)
 		if over != 0 || c != 0 {
-			return hash{}, false
+			return hash{}, invalid("%s %s is not in the range from 0 to %s", member, s, maxHash)
 		}
 		h = hash{hi, lo}
 	}
-	return h, true
+	return h, nil
 }
 
 func (h hash) compare(o hash) int {

@@ -125,11 +125,7 @@ func (e *putEntry) target() (hash, *wire.Error) {
 	if e.ExplicitHashKey == "" {
 		return hashOf(e.PartitionKey), nil
 	}
-	h, ok := parseHash(e.ExplicitHashKey)
-	if !ok {
-		return hash{}, invalid("ExplicitHashKey %q is not a number from 0 to %s", e.ExplicitHashKey, maxHash)
-	}
-	return h, nil
+	return parseHash("ExplicitHashKey", e.ExplicitHashKey)
 }
 
 func (e *putEntry) size() int { return len(e.Data) + len(e.PartitionKey) }

@@ -19,9 +19,9 @@ func (k *Service) splitShard(now time.Time, in *splitShardInput) (any, *wire.Err
 	if err != nil {
 		return nil, err
 	}
-	at, ok := parseHash(in.NewStartingHashKey)
-	if !ok {
-		return nil, malformed("NewStartingHashKey %q is not a number from 0 to %s", in.NewStartingHashKey, maxHash)
+	at, err := parseHash("NewStartingHashKey", in.NewStartingHashKey)
+	if err != nil {
+		return nil, err
 	}
 	if at.compare(x.lo) <= 0 || at.compare(x.lo.next()) <= 0 || at.compare(x.hi) >= 0 {
 		return nil, invalid("NewStartingHashKey %s is not inside shard %s: it has to be above %s + 1 and below %s", at, x.id, x.lo, x.hi)
