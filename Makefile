@@ -58,7 +58,7 @@ fanout: ## enhanced fan-out against ministack and kinesis-local
 	integration/fanout.sh
 
 .PHONY: conformance
-conformance: ## our two seams against dynalite and kinesis-local
+conformance: ## every foreign server of a package registry against what is recorded of it (docs/compatibility.md)
 	integration/conformance.sh
 
 .PHONY: containers
@@ -72,6 +72,18 @@ localstack-image: ## an image made of the real LocalStack 4.14.0, and the tests 
 .PHONY: localstack
 localstack: ## the real LocalStack 4.14.0 as a process: a user's test, and a fleet over it, calm and failing 3 requests in 10
 	integration/localstack.sh
+
+.PHONY: conformance-localstack
+conformance-localstack: ## the same against the real LocalStack, which takes many minutes
+	integration/conformance.sh localstack
+
+.PHONY: compatibility
+compatibility: ## record anew what foreign servers do (SERVERS="dynalite kinesis-local"), and make the tables of docs/compatibility.md
+	integration/conformance.sh -update $(SERVERS)
+
+.PHONY: moto
+moto: ## the leases suite against moto, which must fail: its conditional writes are not atomic
+	integration/conformance.sh moto
 
 .PHONY: reshard
 reshard: ## ten random histories of 200 reshards with kills, two hours each, in virtual time
@@ -178,5 +190,14 @@ java-full: ## both versions in all modes: alone, mixed, replaced worker by worke
 ci: ## what CI runs
 	.ci/run
 
+.PHONY: lane
+lane: ## one lane of CI: make lane LANE=race
+	.ci/run '$(LANE)'
+
 .PHONY: full
-full: ci localstack-image sim flights-200k reshard storm failover zombie rolling chaos clocks renewal requests balance sim-long sim-race mutants java-full ## CI and all that takes longer
+full: ## CI and all that takes longer, lane by lane; goes on where it was broken off (FRESH=1 does not; .ci/full LANE: one alone)
+	FRESH=$(FRESH) .ci/full
+
+.PHONY: full-table
+full-table: ## put the results of make full into docs/compatibility.md
+	.ci/full -table

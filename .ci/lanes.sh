@@ -1,0 +1,80 @@
+# Lanes: commands with a name and a time limit, whose results are kept in a table. Source it from the repository's root; .ci/run and
+# .ci/full do. lanes_begin FILE comes first, lanes_end last.
+#
+# A line of the table is: lane, server, tests, seconds, verdict, between tabs. What a lane's command adds to the file by itself, as
+# integration/matrix does, stands there too. The latest line of a lane and a server counts.
+lanes_only=() # names; none: all
+lanes_failed=0
+
+lanes_begin() {
+  export LANE_RESULTS=$1
+  mkdir -p "$(dirname "$1")"
+  lanes_work=$(mktemp -d)
+  : >"$lanes_work/lanes"
+  : >"$lanes_work/failed"
+  trap 'rm -rf "$lanes_work"' EXIT
+}
+
+# [on=SERVERS] lane NAME SECONDS COMMAND...
+lane() {
+  local name=$1 limit=$2 began=$SECONDS rc took verdict log only wanted=
+  shift 2
+  for only in "${lanes_only[@]:-$name}"; do [ "$only" = "$name" ] && wanted=yes; done
+  [ -n "$wanted" ] || return 0
+  # Where a run goes on that was broken off, what has succeeded is not run again.
+  if [ -n "${LANES_RESUME:-}" ] && awk -F'\t' -v name="$name" '$1 == name {verdict = $5} END {exit verdict != "ok"}' "$LANE_RESULTS" 2>/dev/null; then
+    printf -- '--- %s was ok before\n' "$name" | tee -a "$lanes_work/before"
+    return 0
+  fi
+  log=$lanes_work/$(tr -c 'a-z0-9\n' - <<<"$name").log
+  printf '\n=== %s (limit %ss): %s\n' "$name" "$limit" "$*"
+  timeout --kill-after=10 "$limit" "$@" </dev/null 2>&1 | tee "$log"
+  rc=${PIPESTATUS[0]}
+  took=$((SECONDS - began))
+  case $rc in
+    0) verdict=ok; printf -- '--- %s ok, %ss\n' "$name" "$took" ;;
+    124|137) verdict="over its limit of ${limit}s"; printf -- '--- %s TIMED OUT, %ss\n' "$name" "$took" ;;
+    *) verdict="exit $rc"; printf -- '--- %s FAILED, %ss\n' "$name" "$took" ;;
+  esac
+  [ "$rc" = 0 ] || echo "$name: $verdict" >>"$lanes_work/failed"
+  printf '%-14s %5ss\n' "$name" "$took" >>"$lanes_work/lanes"
+  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "${on:--}" "$(lane_tests "$log")" "$took" "$verdict" >>"$LANE_RESULTS"
+}
+
+# lane_tests LOG: how many tests it tells of: by a line of its own, one for each test, or one for each package.
+lane_tests() {
+  awk '/^tests [0-9]+$/ {said = $2} /^ *--- PASS: / {passed++} /^ok  / {packages++}
+    END {if (said) print said; else if (passed) print passed; else if (packages) print packages " packages"; else print "-"}' "$1"
+}
+
+# lanes_end prints the seconds of the lanes of this run and names those that failed, if any; then it fails.
+lanes_end() {
+  printf '\n'
+  sort -k2 -n -r "$lanes_work/lanes" | sed 's/^/  /'
+  if [ -s "$lanes_work/failed" ]; then
+    sed 's/^/FAILED LANE /' "$lanes_work/failed"
+    return 1
+  fi
+  if [ ! -s "$lanes_work/lanes" ] && [ ! -s "$lanes_work/before" ] && [ ${#lanes_only[@]} -gt 0 ]; then
+    echo "no lane is named ${lanes_only[*]}"
+    return 1
+  fi
+  printf 'all lanes ok, %ss\n' "$SECONDS"
+}
+
+# lanes_table FILE: as markdown.
+lanes_table() {
+  echo '| suite | server | tests | seconds | |'
+  echo '| --- | --- | --- | --- | --- |'
+  awk -F'\t' '{k = $1 FS $2; if (!(k in line)) order[++n] = k; line[k] = $0}
+    END {for (i = 1; i <= n; i++) {split(line[order[i]], f, FS); printf "| %s | %s | %s | %s | %s |\n", f[1], f[2], f[3], f[4], f[5]}}' "$1"
+}
+
+# lanes_document FILE: puts the table into docs/compatibility.md.
+lanes_document() {
+  local doc=docs/compatibility.md fresh
+  grep -q '^<!-- make full -->$' $doc && grep -q '^<!-- end of make full -->$' $doc || { echo "$doc has no place for the table" >&2; return 1; }
+  fresh=$(mktemp)
+  { sed '/^<!-- make full -->$/q' $doc; echo; lanes_table "$1"; echo; sed -n '/^<!-- end of make full -->$/,$p' $doc; } >"$fresh" && cat "$fresh" >$doc
+  rm -f "$fresh"
+}
