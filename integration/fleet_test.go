@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	fleetFailover = flag.Duration("fleet-failover", 2*time.Second, "FailoverTime of TestFleet's workers; slow servers need a longer one")
+	fleetFailover = flag.Duration("fleet-failover", 3*time.Second, "FailoverTime of TestFleet's workers; slow servers need a longer one")
 	fleetPause    = flag.Duration("fleet-pause", 100*time.Millisecond, "between two batches that TestFleet puts, of one record for each of 24 keys")
 )
 

@@ -11,13 +11,16 @@ servers_install() {
   (cd "$servers_dir" && npm ci --no-audit --no-fund --loglevel=error)
 }
 
-# install_once NAME-VERSION COMMAND...: the command, in which $1 is where to install to, unless it has succeeded before.
-install_once() {
-  local name=$1 to=$servers_tools/$1 began=$SECONDS; shift
-  [ -e "$to/.installed" ] && return
+# install_once NAME-VERSION COMMAND...: runs the command, with where to install to as its last argument, unless that has
+# succeeded before. Several may ask at once: one installs, where there is flock.
+install_once() (
+  name=$1 to=$servers_tools/$1 began=$SECONDS; shift
+  mkdir -p "$servers_tools"
+  if command -v flock >/dev/null; then exec 9>"$to.lock"; flock 9; fi
+  [ -e "$to/.installed" ] && exit
   rm -rf "$to"; mkdir -p "$to"
-  "$@" "$to" && touch "$to/.installed" && echo "installed $name in $((SECONDS - began))s"
-}
+  "$@" "$to" 9>&- && touch "$to/.installed" && echo "installed $name in $((SECONDS - began))s"
+)
 
 # About 3 minutes of computing, once; npm packages and Python ones take seconds.
 dynoxide_install() { install_once "dynoxide-$DYNOXIDE_VERSION" cargo_dynoxide; }

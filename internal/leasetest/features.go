@@ -20,7 +20,7 @@ type Server struct {
 type Features struct {
 	OldItemOnFailure    bool // a failed condition returns the item when asked; else it has to be read
 	ComparesPaths       bool // a condition may compare two attributes, one of them inside a map
-	ConsumedCapacity    bool // a Scan says what it cost; else that is estimated
+	ConsumedCapacity    bool // a Scan says what it cost; where it says nothing that is estimated, where it is wrong it is believed
 	ConsistentCapacity  bool // and says so that a consistent one costs twice as much
 	PointInTimeRecovery bool
 	DeletionProtection  bool
@@ -36,9 +36,9 @@ var Kinds = map[string]Features{
 	"dynoxide": {
 		OldItemOnFailure: true, ComparesPaths: true, ConsumedCapacity: true, ConsistentCapacity: true, DeletionProtection: true, Tags: true, Transactions: true,
 	},
-	"ministack":  without(func(f *Features) { f.ConsistentCapacity = false }),
+	"ministack":  without(func(f *Features) { f.ConsumedCapacity, f.ConsistentCapacity = false, false }),
 	"localstack": everything(),
-	"moto":       without(func(f *Features) { f.ConsistentCapacity = false }), // and its writes are not atomic, which nothing makes up for
+	"moto":       without(func(f *Features) { f.ConsumedCapacity, f.ConsistentCapacity = false, false }), // and its writes are not atomic, which nothing makes up for
 }
 
 func everything() Features {

@@ -60,6 +60,6 @@ func TestTable_onAnotherServer(t *testing.T) {
 	leasetest.Run(t, server)
 	t.Run("ambiguous writes", func(t *testing.T) {
 		t.Parallel()
-		leasetest.AmbiguousWrites(t, 3*time.Second, false, func() leasetest.Server { return server })
+		leasetest.AmbiguousWrites(t, 5*time.Second, false, func() leasetest.Server { return server })
 	})
 }

@@ -141,7 +141,7 @@ func (s *suite) writes(t *testing.T, w write) {
 			seen := w.before(b)
 			b.faults.strike(w.action, fault{drop: true}, fault{refuse: true, forever: true})
 			// Both calls need time for an attempt that lands, also on a machine that is busy.
-			patience := 4 * s.patience()
+			patience := 10 * s.patience()
 			s.unknownWithin(patience, b, w, seen)
 			// The condition of this attempt fails on the earlier call's write, and nothing gets through afterwards.
 			b.faults.strike(w.action, fault{}, fault{refuse: true, forever: true})

@@ -19,6 +19,7 @@ import (
 var kinds = map[string]func() sourcetest.Features{
 	"aws":           sourcetest.Everything,
 	"kinesis-local": kinesisLocal,
+	"localstack":    localStack,
 	"kinesalite":    kinesalite,
 	"ministack":     ministack,
 }
@@ -34,6 +35,13 @@ func kinesisLocal() sourcetest.Features {
 	f.SubscribeToShard, f.SubscriptionsExclude, f.SubscriptionsEndShard = false, false, false
 	f.FilterResolution = time.Second
 	f.Filters = slices.DeleteFunc(f.Filters, func(k types.ShardFilterType) bool { return k == types.ShardFilterTypeAtTrimHorizon })
+	return f
+}
+
+// localStack is LocalStack 4.14.0, whose streams are those of kinesis-local 0.5.2, with subscriptions of its own.
+func localStack() sourcetest.Features {
+	f := kinesisLocal()
+	f.SubscribeToShard = true
 	return f
 }
 

@@ -96,7 +96,7 @@ var putCases = []testCase{
 		}
 	}},
 	{name: "records of several writers beside a reader come once and in each writer's order", run: func(tb testing.TB, e *env) {
-		const writers, each = 4, 40
+		const writers, each = 4, 15
 		name := e.stream(tb, 1)
 		it := e.iterator(tb, name, *e.shards(tb, name, nil)[0].ShardId, nil)
 		var group sync.WaitGroup
@@ -129,7 +129,7 @@ var putCases = []testCase{
 		_, err := e.PutRecord(tb.Context(), &kinesis.PutRecordInput{StreamName: aws.String("no-such-stream"), PartitionKey: aws.String("k"), Data: []byte("x")})
 		wantCode(tb, "put", err, "ResourceNotFoundException")
 	}},
-	{name: "a record of more than 1 MiB is refused", has: func(f Features) bool { return f.LargeRecordRefused }, run: refusedPut(putOf(1, 1<<20+1))},
+	{name: "a record of more than 1 MiB is refused", has: func(f Features) bool { return f.LargeRecordRefused }, run: refusedPut(putOf(1, 1<<20+1)), heavy: true},
 	{name: "an ExplicitHashKey of 2^128 is refused", has: func(f Features) bool { return f.LargeHashKeyRefused }, run: func(tb testing.TB, e *env) {
 		name := e.stream(tb, 1)
 		_, err := e.PutRecord(tb.Context(), &kinesis.PutRecordInput{
@@ -139,7 +139,7 @@ var putCases = []testCase{
 	}},
 	{name: "PutRecords of nothing is refused", has: func(f Features) bool { return f.EmptyBatchRefused }, run: refusedPut(putOf(0, 0))},
 	{name: "PutRecords of 501 records is refused", has: func(f Features) bool { return f.LongBatchRefused }, run: refusedPut(putOf(501, 1))},
-	{name: "PutRecords of more than 10 MiB is refused", has: func(f Features) bool { return f.LargeBatchRefused }, run: refusedPut(putOf(11, 1<<20-10))},
+	{name: "PutRecords of more than 10 MiB is refused", has: func(f Features) bool { return f.LargeBatchRefused }, run: refusedPut(putOf(11, 1<<20-10)), heavy: true},
 }
 
 func putOf(records, size int) []types.PutRecordsRequestEntry {
