@@ -133,9 +133,9 @@ func (j *judge) handle(t *tenure, rec record) bool {
 	return true
 }
 
-// between reports whether all records of a key after one and before another may have been trimmed.
+// between reports whether all records of a key after one and before another need not be there.
 func (j *judge) between(key string, after, before int) bool {
-	if j.trimmed == 0 || before <= after {
+	if j.trimmed == 0 && j.from == 0 || before <= after {
 		return false
 	}
 	for _, put := range j.put {

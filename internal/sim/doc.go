@@ -13,7 +13,11 @@
 //   - every call of user code (deliveries.go): loss, order of keys, order across reshards, two owners at once, calls after
 //     the end;
 //   - what workers were answered (register.go): linearizable as a register, lost replies included;
-//   - the end of the schedule (settle.go): everything delivered, shared evenly, quiet, cleaned up, stopped, nothing leaked.
+//   - the end of the schedule (settle.go): everything delivered, shared evenly, quiet and frugal, cleaned up, stopped, nothing leaked.
+//
+// Applications start at TRIM_HORIZON, and each third at LATEST or AT_TIMESTAMP. What is not simulated: Java workers (internal/leasetest
+// has them), KPL aggregates, enhanced fan-out, tables so large that nobody looks at all of them, networks that keep a request for
+// longer than ten seconds, and clocks beyond what docs/guarantees.md assumes together with requests that come so late.
 //
 // Goroutines of a bubble run in any order, so a seed fixes what happens to the fleet and when, not every interleaving: a replay
 // and each step of shrinking run a schedule several times.

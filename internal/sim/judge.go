@@ -23,6 +23,7 @@ type judge struct {
 	covered bool            // the rows have once covered the whole ring
 	moves   int             // how often a lease changed hands
 	trimmed time.Duration   // since the start: what was put before is not there any more
+	from    time.Duration   // since the start: what was put before need not be read
 
 	put     map[string][]putRecord // by lease, in order
 	checked map[string]int         // by shard: so many of put were found handled under a checkpoint
@@ -76,8 +77,15 @@ func (j *judge) missing() (n int, some []string) {
 	return n, some
 }
 
-// gone reports whether a record was trimmed before anybody may have read it.
-func (j *judge) gone(p putRecord) bool { return p.at <= j.trimmed }
+// gone reports whether a record was trimmed before anybody may have read it, or lies before the place where the application started.
+func (j *judge) gone(p putRecord) bool { return p.at <= max(j.trimmed, j.from) }
+
+// startsAt tells where the application starts: what was put before need not be read.
+func (j *judge) startsAt(at time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.from = at.Sub(j.began)
+}
 
 // trim announces that everything put so far may be gone.
 func (j *judge) trim() {

@@ -22,6 +22,9 @@ const (
 	application = "orders-audit"
 )
 
+// idleTime is config.RetrievalConfig.IdleTime of every process.
+const idleTime = 900 * time.Millisecond
+
 // place is one of a fleet's places, as a stateful set has them: at most one process runs there, save for one that was
 // replaced while it stood still. Faults of the network belong to it and not to a process.
 type place struct {
@@ -127,14 +130,14 @@ func (w *world) config(x *process) config.Config {
 	if s.Streams > 1 {
 		c.StreamName, c.Streams = "", s.streams()
 	}
-	c.WorkerID = x.id
+	c.WorkerID, c.InitialPosition = x.id, w.from
 	c.Logger = slog.New(&logTap{x})
 	m := &c.LeaseManagement
 	m.FailoverTime, m.GracefulHandoffTimeout, m.AssignmentStrategy = s.failover(x.place.n), s.Handoff, x.strategy
 	m.ShardSyncInterval, m.ShardSyncConfidence = 10*time.Second, 2
 	c.Lifecycle.ShutdownGrace, c.Lifecycle.TaskBackoff, c.Lifecycle.MaxTaskBackoff = s.Grace, 200*time.Millisecond, 2*time.Second
 	c.Cleanup.Interval, c.Cleanup.GarbageInterval, c.Cleanup.KeepFinished = 5*time.Second, 20*time.Second, keepFinished
-	c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = 900*time.Millisecond, 1800*time.Millisecond
+	c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = idleTime, 2*idleTime
 	c.Retrieval.RequestTimeout = 5 * time.Second
 	c.Hooks = w.hooks(x)
 	return c

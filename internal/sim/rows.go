@@ -40,6 +40,9 @@ func (j *judge) changed(c emulator.ItemChange) {
 		if j.deleted[key] {
 			j.violate("S6", c.Client, key, "a row that was deleted is made again: its counter begins anew, and a write of the former row could land")
 		}
+		if len(j.rows) == 0 && len(j.deleted) == 0 && c.New.Text("checkpoint") == "LATEST" {
+			j.from = time.Since(j.began) // whoever made it has asked for the time before
+		}
 		j.rows[key] = &row{item: c.New, retired: map[string]bool{}}
 		j.covered = j.covered || j.hole() == ""
 		return
@@ -242,6 +245,12 @@ func (j *judge) stillOwned() (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+func (j *judge) countRows() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.rows)
 }
 
 func (j *judge) countMoves() int {

@@ -29,8 +29,23 @@ type Schedule struct {
 	IteratorTTL  time.Duration
 	Grace        time.Duration // of processes that stop
 	Handoff      time.Duration // GracefulHandoffTimeout
-	Faults       []Fault       // by time
+	From         From
+	Faults       []Fault // by time
 }
+
+// From is where the application starts in the stream.
+type From int
+
+// The positions that config.Config.InitialPosition may have.
+const (
+	TrimHorizon From = iota
+	Latest           // when the first row is made; what was put before may be left out
+	AtTimestamp      // shortly before the fleet starts
+)
+
+var fromNames = [...]string{"TRIM_HORIZON", "LATEST", "AT_TIMESTAMP"}
+
+func (f From) String() string { return fromNames[f] }
 
 // Handling is how a processor checkpoints. Each handles every record.
 type Handling int
@@ -111,6 +126,10 @@ func Draw(seed uint64, lasts time.Duration) Schedule {
 	}
 	if several := rand.New(rand.NewPCG(seed, 0x5712ea)); several.IntN(5) == 0 && !s.has(DeleteStream) { // which ends no worker then
 		s.Streams = 2 + several.IntN(2)
+	}
+	// From a source of its own: schedules that are written down somewhere stay as they are. Several streams have a LATEST each.
+	if from := rand.New(rand.NewPCG(seed, 0xf503)).IntN(6); from < 2 && s.Streams <= 1 {
+		s.From = Latest + From(from)
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return s
@@ -208,8 +227,8 @@ func (s Schedule) String() string {
 		}
 		how = append(how, text)
 	}
-	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d streams of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, mended at %v",
-		s.Seed, s.Workers, strings.Join(how, ", "), s.Streams, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.Lasts)
+	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d streams of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, from %s, mended at %v",
+		s.Seed, s.Workers, strings.Join(how, ", "), s.Streams, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.From, s.Lasts)
 	for i, f := range s.Faults {
 		fmt.Fprintf(&b, "\n  %2d %s", i, f)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,7 +105,13 @@ func (p *plan) add(r sim.Result) {
 func TestFleets_keepTheirPromisesWhateverHappensToThem(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
+	heap, goroutines := inUse()
 	t.Cleanup(func() {
+		after, left := inUse()
+		fmt.Printf("heap %d MB before, %d MB after; goroutines %d, %d\n", heap>>20, after>>20, goroutines, left)
+		if p.failures == 0 && after > heap+mostLeft { // a failure keeps its history
+			t.Errorf("%d MB of heap are in use after %d schedules, and were %d before, want at most %d more (O7)", after>>20, p.total.Schedules, heap>>20, mostLeft>>20)
+		}
 		fmt.Println(p.total.Details())
 		fmt.Println(p.total.String())
 	})
@@ -124,6 +131,18 @@ func TestFleets_keepTheirPromisesWhateverHappensToThem(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mostLeft is what may be in use after any number of schedules beyond what was before: caches of the runtime and of the SDK.
+const mostLeft = 16 << 20
+
+// inUse is what is in use when everything that can go has gone. That no goroutine outlives its schedule, the bubbles see to.
+func inUse() (heap uint64, goroutines int) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, runtime.NumGoroutine()
 }
 
 // fail reports a broken promise with the fewest faults that still break it.

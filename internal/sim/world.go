@@ -28,6 +28,7 @@ type world struct {
 	j        *judge
 	register *register
 	hands    hands
+	from     config.InitialPosition
 	stale    bool // old replies may be asked for
 	calls    atomic.Int64
 	late     sync.WaitGroup // requests on their way whose senders may have given up
@@ -70,11 +71,30 @@ func newWorld(ctx context.Context, s Schedule) *world {
 			w.j.violate("L0", "", "", "%v", err)
 		}
 	}
+	w.begin()
 	for range s.Workers {
 		p := w.addPlace()
 		w.start(p, "")
 	}
 	return w
+}
+
+// begin puts records that a fleet which starts later in the stream need not read, and decides where it does.
+func (w *world) begin() {
+	if w.s.From == TrimHorizon {
+		w.from = config.TrimHorizon()
+		return
+	}
+	for key := range w.s.Keys {
+		w.put(0, 1, key)
+	}
+	// LATEST is a second before the service's time.
+	time.Sleep(1500 * time.Millisecond)
+	if w.from = config.Latest(); w.s.From == AtTimestamp {
+		at := time.Now().Add(-500 * time.Millisecond)
+		w.from = config.AtTimestamp(at)
+		w.j.startsAt(at)
+	}
 }
 
 func (w *world) addPlace() *place {
