@@ -204,7 +204,7 @@ func TestNew_refusesAClientThatCannotFanOut(t *testing.T) {
 type deaf struct{ *kinesis.Client }
 
 func (d deaf) SubscribeToShard(ctx context.Context, in *kinesis.SubscribeToShardInput, _ ...func(*kinesis.Options)) (*kinesis.SubscribeToShardOutput, error) {
-	return d.Client.SubscribeToShard(ctx, in)
+	return kinesis.New(d.Options()).SubscribeToShard(ctx, in) // of its own, because subscriptions of one client race in the SDK
 }
 
 var _ retrieval.FanOutAPI = deaf{}
