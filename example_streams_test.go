@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -56,9 +57,10 @@ func ExampleWithStreamTracker() {
 	for i := range 30 {
 		stream := []string{"orders", "orders", "bills"}[i%3]
 		if _, err := api.PutRecord(ctx, &kinesis.PutRecordInput{
-			StreamName: &stream, PartitionKey: aws.String(fmt.Sprint(i)), Data: fmt.Append(nil, i),
+			StreamName: &stream, PartitionKey: aws.String(strconv.Itoa(i)), Data: fmt.Append(nil, i),
 		}); err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 	}
 
@@ -77,10 +79,12 @@ func ExampleWithStreamTracker() {
 	w, err := shardlease.New(config.Default("audit", ""), cloud, count,
 		shardlease.WithStreamTracker(&registry{names: []string{"orders", "bills"}}))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	if err := w.Run(ctx); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println("orders:", got["orders"], "bills:", got["bills"])
 	// Output: orders: 20 bills: 10

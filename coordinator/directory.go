@@ -69,7 +69,8 @@ func (d *directory) of(l leases.Lease) *reading {
 func (d *directory) at(id config.StreamIdentifier) *reading {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	cfg, asked := config.StreamConfig{StreamName: id.StreamName, AccountID: id.AccountID, CreationEpoch: id.CreationEpoch}, false
+	cfg := config.StreamConfig{StreamName: id.StreamName, AccountID: id.AccountID, CreationEpoch: id.CreationEpoch}
+	var asked bool
 	if i := slices.IndexFunc(d.wanted, func(w wanted) bool { return w.is(id) }); i >= 0 {
 		cfg = d.wanted[i].cfg
 		asked = cfg.CreationEpoch == 0
