@@ -11,6 +11,7 @@ import (
 // table holds only one form: to each of the two, the rows of the other are of no stream that it knows.
 type Keys int
 
+// The forms of keys.
 const (
 	AnyKeys    Keys = iota // not looked at
 	ShardKeys              // shard ids: the table of one stream

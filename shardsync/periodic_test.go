@@ -455,7 +455,7 @@ func TestAudit_byStepsDoesAsRunDoes(t *testing.T) {
 		}
 		w.delete(1)
 		time.Sleep(again)
-		again = m.Step(ctx)
+		m.Step(ctx)
 		if got := w.keys(); len(got) != 1 {
 			t.Errorf("rows %v after a hole was seen once", got)
 		}
