@@ -171,7 +171,8 @@ func (w *world) replace(p *place, f *Fault) {
 		w.j.note(x.name, "", "CRASHES")
 		x.crash()
 	}
-	w.wait(2 * w.s.longest())
+	// The other may learn of it from a row for as long as rows look alive. Mending waits for that.
+	time.Sleep(2 * w.s.longest())
 	select {
 	case <-y.done:
 		w.start(p, "")
