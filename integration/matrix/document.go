@@ -119,7 +119,7 @@ func cases(r record, name string) string {
 	case s == nil:
 		return "–"
 	case name == leasesSuite && servers[r.Server].parts != "":
-		return fmt.Sprintf("%d (a part of them: it is slow)", s.Cases)
+		return fmt.Sprintf("%d (a part of the cases)", s.Cases)
 	case len(s.Failed) > 0:
 		return fmt.Sprintf("%d; fails: %s", s.Cases, strings.Join(s.Failed, ", "))
 	case name == fleetSuite && s.With != "":

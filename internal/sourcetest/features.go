@@ -32,6 +32,7 @@ type Features struct {
 	Retention               bool // Increase- and DecreaseStreamRetentionPeriod with their checks
 	Consumers               bool // Register-, Describe-, List-, DeregisterStreamConsumer
 	SubscribeToShard        bool // event streams as the Go SDK reads them
+	UnknownConsumer         bool // a subscription of a consumer that does not exist is ResourceNotFoundException
 	SubscriptionsExclude    bool // a second subscription of a consumer to a shard is ResourceInUseException within 5 s
 	SubscriptionsEndShard   bool // the last event of a closed shard names its children and the stream ends
 	// Filters are the kinds of ListShards filters that work.
@@ -48,7 +49,7 @@ func Everything() Features {
 		InvalidSequence: true, LargeRecordRefused: true, LargeHashKeyRefused: true,
 		EmptyBatchRefused: true, LongBatchRefused: true, LargeBatchRefused: true,
 		SplitAtStartRefused: true, SplitOfClosedRefused: true, MergeOfStrangersRefused: true, UpdateShardCount: true, OnDemand: true, Retention: true,
-		Consumers: true, SubscribeToShard: true, SubscriptionsExclude: true, SubscriptionsEndShard: true,
+		Consumers: true, SubscribeToShard: true, UnknownConsumer: true, SubscriptionsExclude: true, SubscriptionsEndShard: true,
 		Filters: types.ShardFilterType("").Values(),
 	}
 }

@@ -32,7 +32,7 @@ func kinesisLocal() sourcetest.Features {
 	f.TimeBehind = false      // the spread of the records' times
 	f.EmptyBatchRefused, f.LongBatchRefused, f.LargeBatchRefused, f.LargeRecordRefused = false, false, false, false
 	f.SplitAtStartRefused = false // leaves a child without hash keys
-	f.SubscribeToShard, f.SubscriptionsExclude, f.SubscriptionsEndShard = false, false, false
+	f.SubscribeToShard, f.UnknownConsumer, f.SubscriptionsExclude, f.SubscriptionsEndShard = false, false, false, false
 	f.FilterResolution = time.Second
 	f.Filters = slices.DeleteFunc(f.Filters, func(k types.ShardFilterType) bool { return k == types.ShardFilterTypeAtTrimHorizon })
 	return f
