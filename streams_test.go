@@ -452,7 +452,11 @@ func TestStreams_startEachAtItsOwnPosition(t *testing.T) {
 
 func TestStreams_areSharedEvenlyIfTheyAreManyAndStartFast(t *testing.T) {
 	t.Parallel()
-	const streams, shards, workers = 200, 10, 3
+	streams := 200
+	const shards, workers = 10, 3
+	if testing.Short() {
+		streams = 40
+	}
 	synctest.Test(t, func(t *testing.T) {
 		var names []string
 		for i := range streams {
