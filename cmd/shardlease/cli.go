@@ -43,7 +43,8 @@ func dispatch(ctx context.Context, args []string, s streams) error {
 		return nil
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("%w%s", err, allowed(err))}
+		// kong takes a negative number for a flag with one dash, which is of no interest to the user.
+		return usageError{errors.New(strings.ReplaceAll(err.Error(), " (short flag)", "") + allowed(err))}
 	}
 	return parsed.Run()
 }
@@ -53,6 +54,19 @@ func required(flag, value, want string) error {
 	if value == "" {
 		return fmt.Errorf("%s is missing, want %s", flag, want)
 	}
+	return nil
+}
+
+// oneStream is a flag --stream that may be given once: a second one, by mistake or by analogy with consume, would take the
+// place of the first without a word.
+type oneStream string
+
+// UnmarshalText implements encoding.TextUnmarshaler; kong calls it for each time that the flag is given.
+func (s *oneStream) UnmarshalText(text []byte) error {
+	if *s != "" {
+		return fmt.Errorf("given more than once, %q after %q, want one stream", text, string(*s))
+	}
+	*s = oneStream(text)
 	return nil
 }
 

@@ -21,7 +21,7 @@ type consumeCmd struct {
 	UntilCaughtUp bool           `help:"End when everything is read, by this process or its peers: each lease is finished, or nothing is in its shard behind its checkpoint."`
 	FailoverTime  time.Duration  `default:"10s" placeholder:"DURATION" help:"How long a lease is respected that is not renewed. Default: ${default}."`
 	WorkerID      string         `placeholder:"ID" help:"Name of this process in the lease table; by default a new one. With the name it had before, a process regains its leases at once."`
-	FanOut        bool           `help:"Read by enhanced fan-out, as a consumer that is registered under the application's name and removed when the last process of it stops. It costs money."`
+	FanOut        bool           `help:"Read by enhanced fan-out, as a consumer that is registered under the application's name and removed, from all streams, when the last process of it stops. It costs money."`
 	MaxLeases     int            `placeholder:"N" help:"Hold at most so many leases. Default: no limit."`
 	cloud.Flags
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlease/shardlease/cmd/shardlease/internal/cloud"
 	"github.com/shardlease/shardlease/cmd/shardlease/internal/consumers"
+	"github.com/shardlease/shardlease/config"
 )
 
 type consumersCmd struct {
@@ -16,7 +17,7 @@ type consumersCmd struct {
 }
 
 type consumersListCmd struct {
-	Stream string `required:"" placeholder:"NAME" help:"Stream whose consumers to show."`
+	Stream oneStream `required:"" placeholder:"NAME" help:"Stream whose consumers to show, a name or an ARN."`
 	cloud.Flags
 }
 
@@ -28,7 +29,18 @@ func (consumersListCmd) Help() string {
 
 // Validate checks what kong cannot.
 func (c consumersListCmd) Validate() error {
-	return errors.Join(required("--stream", c.Stream, "a stream's name"), c.Flags.Validate())
+	return errors.Join(c.Stream.nameOrARN(), c.Flags.Validate())
+}
+
+// nameOrARN reports what is wrong with a stream that may be given in either way.
+func (s oneStream) nameOrARN() error {
+	if !strings.HasPrefix(string(s), "arn:") {
+		return required("--stream", string(s), "a stream's name")
+	}
+	if err := (config.StreamConfig{StreamARN: string(s)}).Validate(); err != nil {
+		return fmt.Errorf("--stream: %w", err)
+	}
+	return nil
 }
 
 // Run prints the list.
@@ -37,7 +49,7 @@ func (c consumersListCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return consumers.List(ctx, s.out, k, d, c.Stream, c.given())
+	return consumers.List(ctx, s.out, k, d, string(c.Stream), c.given())
 }
 
 // given is what has to be repeated in a command that removes a consumer.
@@ -52,14 +64,14 @@ func (c consumersListCmd) given() string {
 }
 
 type consumersDeregisterCmd struct {
-	Stream string `required:"" placeholder:"NAME" help:"Stream with which the consumer is registered."`
+	Stream oneStream `required:"" placeholder:"NAME" help:"Stream with which the consumer is registered, a name or an ARN."`
 	cloud.KinesisFlags
 	Consumer string `arg:"" help:"Name of the consumer."`
 }
 
 // Validate checks what kong cannot.
 func (c consumersDeregisterCmd) Validate() error {
-	return errors.Join(required("--stream", c.Stream, "a stream's name"), required("the argument", c.Consumer, "a consumer's name"), c.KinesisFlags.Validate())
+	return errors.Join(c.Stream.nameOrARN(), required("the argument", c.Consumer, "a consumer's name"), c.KinesisFlags.Validate())
 }
 
 // Run removes the consumer.
@@ -68,5 +80,5 @@ func (c consumersDeregisterCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return consumers.Deregister(ctx, s.out, k, c.Stream, c.Consumer)
+	return consumers.Deregister(ctx, s.out, k, string(c.Stream), c.Consumer)
 }

@@ -46,6 +46,16 @@ func TestConsumers_showsWhatIsLeftOverAndRemovesIt(t *testing.T) {
 			t.Errorf("exit code %d, %q lacks %q", code, text, want)
 		}
 	}
+	const arn = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
+	if code, text := call("consumers", "--stream", arn); code != exitOK || !strings.Contains(text, "old-report") || !strings.Contains(text, "deregister --stream "+arn+" --endpoint "+url) {
+		t.Errorf("by ARN: exit code %d and %q", code, text)
+	}
+	if code, text := call("consumers", "deregister", "--stream", arn, "old-report"); code != exitOK || text != "consumer old-report of stream "+arn+" is deregistered\n" {
+		t.Errorf("by ARN: exit code %d and %q", code, text)
+	}
+	if _, err := api.RegisterStreamConsumer(t.Context(), &kinesis.RegisterStreamConsumerInput{StreamARN: aws.String(arn), ConsumerName: aws.String("old-report")}); err != nil {
+		t.Fatal(err)
+	}
 	if code, text := call("consumers", "deregister", "--stream", "orders", "old-report"); code != exitOK || text != "consumer old-report of stream orders is deregistered\n" {
 		t.Errorf("exit code %d and %q", code, text)
 	}

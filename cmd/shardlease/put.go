@@ -15,9 +15,9 @@ import (
 const mostLines = 100_000
 
 type putCmd struct {
-	Stream    string  `required:"" placeholder:"NAME" help:"Stream to put into."`
-	KeyField  *string `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
-	Aggregate int     `placeholder:"LINES" help:"Pack up to so many lines of one key into one record, as the Kinesis Producer Library does; without --key-field, lines of any key, under the key of the first. A line waits for others for a tenth of a second at most."`
+	Stream    oneStream `required:"" placeholder:"NAME" help:"Stream to put into."`
+	KeyField  *string   `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
+	Aggregate int       `placeholder:"LINES" help:"Pack up to so many lines of one key into one record, as the Kinesis Producer Library does; without --key-field, lines of any key, under the key of the first. A line waits for others for a tenth of a second at most."`
 	cloud.KinesisFlags
 	File string `arg:"" optional:"" help:"File to read, one record a line; - or nothing: standard input."`
 }
@@ -30,7 +30,7 @@ func (putCmd) Help() string {
 
 // Validate checks what kong cannot.
 func (c putCmd) Validate() error {
-	return errors.Join(required("--stream", c.Stream, "a stream's name"), c.aggregate(), c.KinesisFlags.Validate())
+	return errors.Join(required("--stream", string(c.Stream), "a stream's name"), c.aggregate(), c.KinesisFlags.Validate())
 }
 
 func (c putCmd) aggregate() error {
@@ -56,7 +56,7 @@ func (c putCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	err = put.Run(ctx, api, in, put.Options{Stream: c.Stream, KeyField: key, Aggregate: c.Aggregate, Source: source, Where: c.String(), Log: s.err})
+	err = put.Run(ctx, api, in, put.Options{Stream: string(c.Stream), KeyField: key, Aggregate: c.Aggregate, Source: source, Where: c.String(), Log: s.err})
 	if closing := in.Close(); err == nil && closing != nil {
 		return fmt.Errorf("close %s: %w", source, closing)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -95,7 +96,11 @@ func Deregister(ctx context.Context, out io.Writer, k *kinesis.Client, stream, c
 	return line(out, "consumer %s of stream %s is deregistered", consumer, stream)
 }
 
+// streamARN is the ARN of a stream that is given by its name or by its ARN.
 func streamARN(ctx context.Context, k *kinesis.Client, stream string) (*string, error) {
+	if strings.HasPrefix(stream, "arn:") {
+		return &stream, nil
+	}
 	out, err := k.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: &stream})
 	if err != nil {
 		return nil, fmt.Errorf("look up the ARN of stream %q: %w", stream, err)
