@@ -2,6 +2,7 @@ package shardlease_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -28,8 +29,13 @@ func fanOut(c *config.Config) { c.Retrieval.Mode = config.FanOut }
 // consumers are those registered with the fleet's stream.
 func consumers(t *testing.T, f *fleettest.Fleet) []types.Consumer {
 	t.Helper()
+	return consumersOf(t, f, fleettest.Stream)
+}
+
+func consumersOf(t *testing.T, f *fleettest.Fleet, stream string) []types.Consumer {
+	t.Helper()
 	out, err := f.Kinesis.ListStreamConsumers(t.Context(), &kinesis.ListStreamConsumersInput{
-		StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/" + fleettest.Stream),
+		StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/" + stream),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,6 +184,85 @@ func TestFanOut_aRegistrationThatCannotBeRemovedIsNamed(t *testing.T) {
 		f.WaitDelivered(30 * time.Second)
 		if err := w.Stop(); err == nil || !strings.Contains(err.Error(), "shardlease consumers deregister --stream orders orders-audit") {
 			t.Errorf("Run ended with %v, want the command that removes the registration", err)
+		}
+	})
+}
+
+// leaving is a worker of several streams that removes the consumers when it is the last.
+func leaving(streams ...string) func(*config.Config) {
+	return func(c *config.Config) {
+		several(named(streams...)...)(c)
+		fanOut(c)
+		c.Retrieval.FanOut.Deregister = true
+	}
+}
+
+// A worker has opened only shards of its own leases; the last one removes the consumers of all streams nevertheless.
+func TestFanOut_theLastWorkerRemovesTheConsumersOfAllStreams(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(a, b *fleettest.Worker) error{
+		"at once": func(a, b *fleettest.Worker) error {
+			done := make(chan error)
+			go func() { done <- a.Stop() }()
+			return errors.Join(b.Stop(), <-done)
+		},
+		"one after the other": func(a, b *fleettest.Worker) error { return errors.Join(a.Stop(), b.Stop()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleetOf(t, 1, "xs", "ys")
+				a, b := f.Start("a", leaving("xs", "ys")), f.Start("b", leaving("xs", "ys"))
+				time.Sleep(time.Minute)
+				if len(a.Assignments()) != 1 || len(b.Assignments()) != 1 {
+					t.Fatalf("%v and %v, want one lease each", a.Assignments(), b.Assignments())
+				}
+				for _, s := range []string{"xs", "ys"} {
+					if n := len(consumersOf(t, f, s)); n != 1 {
+						t.Fatalf("%d consumers of %s", n, s)
+					}
+				}
+				if err := stop(a, b); err != nil {
+					t.Error(err)
+				}
+				for _, s := range []string{"xs", "ys"} {
+					if n := len(consumersOf(t, f, s)); n != 0 {
+						t.Errorf("%d consumers of %s are left", n, s)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestFanOut_eachRegistrationThatCannotBeRemovedIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 1, "xs", "ys")
+		f.Server.Inject(emulator.Rule{Operation: "DeregisterStreamConsumer", Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+		w := f.Start("a", leaving("xs", "ys"))
+		time.Sleep(20 * time.Second)
+		err := w.Stop()
+		for _, s := range []string{"xs", "ys"} {
+			if want := "shardlease consumers deregister --stream arn:aws:kinesis:us-east-1:000000000000:stream/" + s + " orders-audit"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Run ended with %v, want %s", err, want)
+			}
+		}
+	})
+}
+
+func TestFanOut_aStopBeforeThereIsATableIsClean(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1, emulator.WithControlDelay(10*time.Second))
+		time.Sleep(20 * time.Second)
+		w := f.Start("a", func(c *config.Config) {
+			fanOut(c)
+			c.Retrieval.FanOut.Deregister = true
+		})
+		time.Sleep(20 * time.Millisecond)
+		if err := w.Stop(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/shardlease/shardlease/config"
@@ -23,6 +24,8 @@ type reading struct {
 	table  *leases.Table // reads consistently
 	open   func(context.Context, retrieval.Start) (processor.RecordSource, error)
 	fanOut *retrieval.FanOut // nil if it polls
+	// streams are those of the application: the only one, or those of leases.
+	streams func([]leases.Lease) []retrieval.Start
 }
 
 // newReading makes one; own says that o's client is not a user's.
@@ -75,31 +78,32 @@ func (o options) canFanOut(cfg config.Config) error {
 	return errors.Join(faults...)
 }
 
-// deregisterLimit is how long it may take to remove the registration after a stop.
+// deregisterLimit is how long it may take to remove the registrations after a stop.
 const deregisterLimit = 5 * time.Second
 
-// leave removes the application's registration if the configuration says so and nobody else can be reading with it: each
-// worker looks after it has given up its own leases, so that the last of several that stop at once finds no owner. An owner that has
+// leave removes the application's registrations, of all of its streams, if the configuration says so and nobody else can be reading with them: each
+// worker looks after it has given up its own leases, so that the last of several that stop at once finds no owner. It removes what the others have
+// registered, too, since they found an owner and left it. An owner that has
 // died counts as one. Who starts after that registers anew.
 func (r reading) leave(ctx context.Context) error {
 	if r.fanOut == nil || !r.cfg.Retrieval.FanOut.Deregister {
 		return nil
 	}
-	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), deregisterLimit, "deregister the stream's consumer")
+	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), deregisterLimit, "deregister the application's consumers")
 	defer cancel()
 	listed, err := r.table.List(ctx)
+	if _, none := errors.AsType[*types.ResourceNotFoundException](err); none {
+		// A worker that is stopped while it begins. Without a table nobody owns a lease, and there is nothing that others could have read.
+		return r.fanOut.Deregister(ctx)
+	}
 	if err != nil {
-		return fmt.Errorf("look whether others read before the stream's consumer is deregistered: %w", err)
+		return fmt.Errorf("look whether others read before the application's consumers are deregistered: %w", err)
 	}
 	for _, l := range listed.Leases {
 		if l.Owner != "" && l.Owner != r.cfg.WorkerID {
-			r.cfg.Logger.Info("the stream's consumer stays registered: another worker owns leases", "worker", r.cfg.WorkerID, "owner", l.Owner, "lease", l.Key)
+			r.cfg.Logger.Info("the application's consumers stay registered: another worker owns leases", "worker", r.cfg.WorkerID, "owner", l.Owner, "lease", l.Key)
 			return nil
 		}
 	}
-	if err := r.fanOut.Deregister(ctx); err != nil {
-		return fmt.Errorf("%w; it is paid for until it is removed, with: shardlease consumers deregister --stream %s %s",
-			err, r.cfg.StreamName, r.cfg.Retrieval.FanOut.ConsumerName)
-	}
-	return nil
+	return r.fanOut.Deregister(ctx, r.streams(listed.Leases)...)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -97,7 +99,8 @@ type streamMaker struct {
 	clients map[string]KinesisAPI // by ARN, or by one that ends in *
 	table   *leases.Table
 	reading reading
-	looked  sync.Map // when each stream's identifier was asked for, by it
+	tracked atomic.Pointer[[]config.StreamConfig] // what the tracker has named last; nil without one
+	looked  sync.Map                              // when each stream's identifier was asked for, by it
 }
 
 // client is the one that reads the stream with this ARN.
@@ -153,10 +156,7 @@ type leaseTable interface {
 
 // stream puts together what works on one stream. fault, if set, is why it cannot be read.
 func (m *streamMaker) stream(api KinesisAPI, own bool, name, arn string, d shardsync.ShardDetector, fault error, s *shardsync.HierarchicalShardSyncer) *coordinator.Stream {
-	var fanOut retrieval.FanOutAPI // nil: the one for all
-	if own {
-		fanOut, _ = api.(retrieval.FanOutAPI)
-	}
+	fanOut := fanOutOf(api, own)
 	return &coordinator.Stream{
 		Name: name, Syncer: s,
 		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, d, name) },
@@ -172,6 +172,42 @@ func (m *streamMaker) stream(api KinesisAPI, own bool, name, arn string, d shard
 	}
 }
 
+// fanOutOf is the client for fan-out of a stream with a client of its own; nil: the one for all.
+func fanOutOf(api KinesisAPI, own bool) retrieval.FanOutAPI {
+	if !own {
+		return nil
+	}
+	fanOut, _ := api.(retrieval.FanOutAPI) // as New has checked
+	return fanOut
+}
+
+// starts are the streams of which there are leases, in the way in which they are opened.
+func (m *streamMaker) starts(rows []leases.Lease) (all []retrieval.Start) {
+	add := func(name, arn string) {
+		all = append(all, retrieval.Start{Stream: name, StreamARN: arn, FanOutAPI: fanOutOf(m.client(arn))})
+	}
+	if m.cfg.StreamName != "" {
+		add(m.cfg.StreamName, m.cfg.StreamARN)
+		return all
+	}
+	known := m.cfg.Streams
+	if t := m.tracked.Load(); t != nil {
+		known = *t
+	}
+	for name := range leases.ByStream(rows) {
+		id, err := config.ParseStreamIdentifier(name)
+		if err != nil {
+			continue // no lease of ours
+		}
+		var c config.StreamConfig
+		if i := slices.IndexFunc(known, func(c config.StreamConfig) bool { return c.IsOf(id) }); i >= 0 {
+			c = known[i]
+		}
+		add(id.StreamName, m.arn(id, c))
+	}
+	return all
+}
+
 // source makes the streams of a worker of several.
 func (m *streamMaker) source(t StreamTracker) *coordinator.StreamSource {
 	s := &coordinator.StreamSource{
@@ -179,7 +215,13 @@ func (m *streamMaker) source(t StreamTracker) *coordinator.StreamSource {
 		Resolve: m.resolve, Make: m.one,
 	}
 	if t != nil {
-		s.Tracked = t.Streams
+		s.Tracked = func(ctx context.Context) ([]config.StreamConfig, error) {
+			all, err := t.Streams(ctx)
+			if err == nil {
+				m.tracked.Store(&all)
+			}
+			return all, err
+		}
 	}
 	if l, ok := t.(FormerStreamLister); ok {
 		s.Listed = l.FormerStreams

@@ -66,6 +66,7 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 		cfg: cfg, region: regionOf(cloud, o.kinesis), api: o.kinesis, clients: o.clients, table: table,
 		reading: reading,
 	}
+	reading.streams = maker.starts
 	parts := coordinator.Options{Config: cfg, Table: table, Factory: f, Strategy: o.strategy, Left: reading.leave}
 	if o.several(cfg) {
 		parts.Streams = maker.source(o.tracker)
@@ -98,7 +99,7 @@ func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o option
 // that does not exist, a table with another key, a table in KCL 3.x mode, another process with the same worker id; or if a
 // processor did not return although its context had ended, which it names.
 //
-// With Retrieval.FanOut.Deregister the last worker to stop then removes the application's registration, for which it takes up to 5 s more.
+// With Retrieval.FanOut.Deregister the last worker to stop then removes the application's registration with each of its streams, for which it takes up to 5 s more.
 //
 // User code's contexts carry the values of ctx, not its end.
 func (w *Worker) Run(ctx context.Context) error { return w.scheduler.Run(ctx) }

@@ -6,7 +6,11 @@ import (
 )
 
 // streamARN is what arn:PARTITION:kinesis:REGION:ACCOUNT:stream/NAME says.
-type streamARN struct{ region, account, name string }
+type streamARN struct{ partition, region, account, name string }
+
+func (a streamARN) String() string {
+	return "arn:" + a.partition + ":kinesis:" + a.region + ":" + a.account + ":stream/" + a.name
+}
 
 // parseARN reads the ARN of a stream. The error says what is allowed; the caller names the value.
 func parseARN(s string) (streamARN, error) {
@@ -21,7 +25,7 @@ func parseARN(s string) (streamARN, error) {
 	if kind != "stream" || len(name) < 1 || len(name) > 128 || !isName(name) {
 		return streamARN{}, errors.New("stream/NAME at the end, NAME of 1 to 128 characters of a-z, A-Z, 0-9, '_', '.', '-'")
 	}
-	return streamARN{region: parts[3], account: parts[4], name: name}, nil
+	return streamARN{partition: parts[1], region: parts[3], account: parts[4], name: name}, nil
 }
 
 func isAccount(s string) bool { return len(s) == 12 && isDigits(s) }

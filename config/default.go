@@ -95,6 +95,9 @@ func (c Config) Complete() Config {
 	if arn, err := parseARN(c.StreamARN); err == nil && c.StreamName == "" { // a broken ARN is a matter for Validate
 		c.StreamName = arn.name
 	}
+	if c.Retrieval.Mode == FanOut && c.StreamName != "" { // a name alone may be that of another account's or region's stream
+		c.StreamARN = cmp.Or(c.StreamARN, streamOfConsumer(c.Retrieval.FanOut.ConsumerARN))
+	}
 	c.FormerStreams.Deletion = cmp.Or(c.FormerStreams.Deletion, KeepLeases)
 	c.FormerStreams.Wait = cmp.Or(c.FormerStreams.Wait, defaultFormerWait)
 	c.LeaseManagement = c.LeaseManagement.complete(c.ApplicationName)

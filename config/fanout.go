@@ -27,7 +27,8 @@ type FanOutConfig struct {
 
 	// ConsumerARN is a consumer that is registered already, as
 	// arn:aws:kinesis:REGION:ACCOUNT:stream/NAME/consumer/CONSUMER:TIME: with it no worker registers or removes one, and the permissions for
-	// that are not needed. Default: none. (KCL: consumerArn)
+	// that are not needed. It must be a consumer of StreamARN, or of a stream called StreamName if no StreamARN is set: that stream in full, with
+	// its account and region, is then the one that is read, as if StreamARN named it. Not for several streams. Default: none. (KCL: consumerArn)
 	ConsumerARN string
 
 	// Deregister has the worker remove the registration when it stops and no other worker owns a lease of the application. A registered consumer is paid
@@ -45,7 +46,7 @@ type FanOutConfig struct {
 	SilenceTimeout time.Duration
 }
 
-func (f FanOutConfig) check(faults *faults) {
+func (f FanOutConfig) check(faults *faults, streamName, streamARN string) {
 	const p = "Retrieval.FanOut."
 	if f.ConsumerName != "" {
 		faults.name(p+"ConsumerName", f.ConsumerName, 1, 128)
@@ -54,10 +55,17 @@ func (f FanOutConfig) check(faults *faults) {
 		stream, consumer, ok := strings.Cut(f.ConsumerARN, "/consumer/")
 		_, created, dated := strings.Cut(consumer, ":")
 		name := consumerOfARN(f.ConsumerARN)
-		_, err := parseARN(stream)
+		of, err := parseARN(stream)
 		_, bad := strconv.ParseUint(created, 10, 63)
-		if !ok || !dated || err != nil || bad != nil || name == "" || !isName(name) {
+		// Records of another stream would be checkpointed by numbers that mean nothing in the one whose shards are leased.
+		wanted, unnamed := parseARN(streamARN)
+		switch {
+		case !ok || !dated || err != nil || bad != nil || name == "" || !isName(name):
 			faults.add(p+"ConsumerARN", strconv.Quote(f.ConsumerARN), "arn:aws:kinesis:REGION:ACCOUNT:stream/NAME/consumer/CONSUMER:TIME")
+		case unnamed == nil && of != wanted:
+			faults.add(p+"ConsumerARN", strconv.Quote(f.ConsumerARN), fmt.Sprintf("a consumer of the stream that StreamARN names: %s/consumer/CONSUMER:TIME", wanted))
+		case streamARN == "" && streamName != "" && of.name != streamName:
+			faults.add(p+"ConsumerARN", strconv.Quote(f.ConsumerARN), fmt.Sprintf("a consumer of stream %q, which StreamName names", streamName))
 		}
 		if f.ConsumerName != "" && ok && f.ConsumerName != name {
 			faults.add(p+"ConsumerName", strconv.Quote(f.ConsumerName), fmt.Sprintf("%q as in ConsumerARN, or no name", name))
@@ -67,6 +75,16 @@ func (f FanOutConfig) check(faults *faults) {
 		}
 	}
 	whenSet(faults, p+"SilenceTimeout", f.SilenceTimeout, 5*time.Second, 5*time.Minute)
+}
+
+// streamOfConsumer is the ARN of the stream in a consumer's ARN, "" if there is none.
+func streamOfConsumer(arn string) string {
+	stream, _, _ := strings.Cut(arn, "/consumer/")
+	parsed, err := parseARN(stream)
+	if err != nil {
+		return ""
+	}
+	return parsed.String()
 }
 
 // consumerOfARN is the name in a consumer's ARN, "" if there is none.

@@ -61,7 +61,7 @@ func (c Config) validate(tracked bool) error {
 	default:
 		f.add("Retrieval.Mode", strconv.Quote(string(r.Mode)), fmt.Sprintf("%q or %q", Polling, FanOut))
 	}
-	r.FanOut.check(&f)
+	r.FanOut.check(&f, c.StreamName, c.StreamARN)
 	whenSet(&f, "Retrieval.MaxRecords", r.MaxRecords, 1, 10_000)
 	whenSet(&f, "Retrieval.IdleTime", r.IdleTime, 200*time.Millisecond, 4*time.Minute)
 	if whenSet(&f, "Retrieval.MaxIdleTime", r.MaxIdleTime, 200*time.Millisecond, 4*time.Minute) {

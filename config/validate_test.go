@@ -11,6 +11,29 @@ import (
 
 const names = "characters of a-z, A-Z, 0-9, '_', '.', '-'"
 
+func consumerOf(streamARN, consumerARN string) func(c *Config) {
+	return func(c *Config) {
+		c.StreamARN, c.Retrieval.Mode, c.Retrieval.FanOut.ConsumerARN = streamARN, FanOut, consumerARN
+	}
+}
+
+// Whose stream a name means depends on the credentials; a consumer belongs to one stream.
+func TestComplete_readsTheStreamOfTheConsumer(t *testing.T) {
+	t.Parallel()
+	const stream = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
+	c := changed(consumerOf("", stream+"/consumer/cb:1"))
+	if err := c.Validate(); err != nil || c.Complete().StreamARN != stream {
+		t.Errorf("%v, and StreamARN %q, want %q", err, c.Complete().StreamARN, stream)
+	}
+	if err := changed(consumerOf(stream, stream+"/consumer/cb:1")).Validate(); err != nil {
+		t.Error(err)
+	}
+	c.Retrieval.Mode = Polling
+	if arn := c.Complete().StreamARN; arn != "" {
+		t.Errorf("StreamARN is %q in another mode, where FanOut means nothing", arn)
+	}
+}
+
 func TestValidate_saysFieldValueAndBound(t *testing.T) {
 	t.Parallel()
 	lm := func(change func(m *LeaseManagementConfig)) func(c *Config) {
@@ -142,6 +165,14 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 		{func(c *Config) { c.Retrieval.ByteBudget = 1 << 20 }, `Retrieval.ByteBudget is 1048576, want at least 10485760, one GetRecords answer of 10 MiB`},
 		{func(c *Config) { c.Retrieval.MaxPendingBatches = 101 }, `Retrieval.MaxPendingBatches is 101, want 1 to 100`},
 		{func(c *Config) { c.Retrieval.RequestTimeout = time.Hour }, `Retrieval.RequestTimeout is 1h0m0s, want 100ms to 5m0s`},
+		{consumerOf("", "arn:aws:kinesis:eu-west-1:123456789012:stream/invoices/consumer/cb:1"), `Retrieval.FanOut.ConsumerARN is ` +
+			`"arn:aws:kinesis:eu-west-1:123456789012:stream/invoices/consumer/cb:1", want a consumer of stream "orders", which StreamName names`},
+		{consumerOf("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", "arn:aws:kinesis:eu-west-2:123456789012:stream/orders/consumer/cb:1"), `Retrieval.FanOut.ConsumerARN is ` +
+			`"arn:aws:kinesis:eu-west-2:123456789012:stream/orders/consumer/cb:1", want a consumer of the stream that StreamARN names: arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/CONSUMER:TIME`},
+		{consumerOf("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", "arn:aws:kinesis:eu-west-1:210987654321:stream/orders/consumer/cb:1"), `Retrieval.FanOut.ConsumerARN is ` +
+			`"arn:aws:kinesis:eu-west-1:210987654321:stream/orders/consumer/cb:1", want a consumer of the stream that StreamARN names: arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/CONSUMER:TIME`},
+		{consumerOf("arn:aws-cn:kinesis:cn-north-1:123456789012:stream/orders", "arn:aws:kinesis:cn-north-1:123456789012:stream/orders/consumer/cb:1"), `Retrieval.FanOut.ConsumerARN is ` +
+			`"arn:aws:kinesis:cn-north-1:123456789012:stream/orders/consumer/cb:1", want a consumer of the stream that StreamARN names: arn:aws-cn:kinesis:cn-north-1:123456789012:stream/orders/consumer/CONSUMER:TIME`},
 	} {
 		if err := changed(c.change).Validate(); err == nil || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)

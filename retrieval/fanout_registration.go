@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type registration struct {
 	fanout *FanOut
 	api    FanOutAPI
 	stream string
+	said   string // its ARN if the worker was told it, otherwise its name: what a person needs to find it
 
 	turn      chan struct{} // one slot: who looks
 	streamARN string        // belongs to whoever has the turn
@@ -36,10 +38,24 @@ func newRegistration(f *FanOut, start Start) *registration {
 	if start.FanOutAPI != nil {
 		api = start.FanOutAPI
 	}
-	return &registration{
-		fanout: f, api: api, stream: start.Stream, streamARN: start.StreamARN,
-		turn: make(chan struct{}, 1), arn: f.cfg.ConsumerARN,
+	g := &registration{
+		fanout: f, api: api, stream: start.Stream, streamARN: start.StreamARN, said: cmp.Or(start.StreamARN, start.Stream),
+		turn: make(chan struct{}, 1),
 	}
+	if arn := f.cfg.ConsumerARN; arn != "" && g.own(arn) == nil {
+		g.arn = arn
+	}
+	return g
+}
+
+// own returns an error if a consumer belongs to another stream, as far as this one is known: what is read with it would be
+// checkpointed as this stream's.
+func (g *registration) own(consumer string) error {
+	of, _, _ := strings.Cut(consumer, "/consumer/")
+	if g.streamARN != "" && of != g.streamARN || !strings.HasSuffix(of, ":stream/"+g.stream) {
+		return fmt.Errorf("consumer %s belongs to another stream than %s", consumer, cmp.Or(g.streamARN, g.stream))
+	}
+	return nil
 }
 
 // consumer returns the ARN of the consumer once it is ACTIVE. It goes on until then; its error is ctx's cause, or says that the worker
@@ -129,32 +145,44 @@ func (g *registration) forget(arn string) {
 // look finds the consumer, or registers it.
 func (g *registration) look(ctx context.Context) (arn string, err error) {
 	f := g.fanout
-	if f.cfg.ConsumerARN != "" { // it was forgotten, because the service did not know it
+	if f.cfg.ConsumerARN != "" { // it was forgotten, because the service did not know it, or is another stream's
+		if err := g.own(f.cfg.ConsumerARN); err != nil {
+			return "", fmt.Errorf("FanOut.ConsumerARN: %w", err)
+		}
 		c, err := g.describe(ctx, &kinesis.DescribeStreamConsumerInput{ConsumerARN: &f.cfg.ConsumerARN})
 		if faultOf(err) == notFound {
 			return "", fmt.Errorf("there is no consumer %s: register it, or name none (FanOut.ConsumerARN), and the worker will register one: %w", f.cfg.ConsumerARN, err)
 		}
 		return g.active(c, err)
 	}
-	if g.streamARN == "" {
-		var out *kinesis.DescribeStreamSummaryOutput
-		err := g.call(ctx, "look up the ARN of", func(ctx context.Context) (err error) {
-			out, err = g.api.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: &g.stream}, ourRetries...)
-			return err
-		})
-		if err != nil {
-			return "", ofStream(err)
-		}
-		if out.StreamDescriptionSummary == nil || text(out.StreamDescriptionSummary.StreamARN) == "" {
-			return "", fmt.Errorf("the service does not say the ARN of stream %q: set StreamARN", g.stream)
-		}
-		g.streamARN = *out.StreamDescriptionSummary.StreamARN
+	if err := g.name(ctx); err != nil {
+		return "", err
 	}
 	c, err := g.describe(ctx, &kinesis.DescribeStreamConsumerInput{StreamARN: &g.streamARN, ConsumerName: &f.cfg.ConsumerName})
 	if err == nil || faultOf(err) != notFound {
 		return g.active(c, err)
 	}
 	return g.register(ctx)
+}
+
+// name looks up the stream's ARN, if it is not known. The caller has the turn.
+func (g *registration) name(ctx context.Context) error {
+	if g.streamARN != "" {
+		return nil
+	}
+	var out *kinesis.DescribeStreamSummaryOutput
+	err := g.call(ctx, "look up the ARN of", func(ctx context.Context) (err error) {
+		out, err = g.api.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: &g.stream}, ourRetries...)
+		return err
+	})
+	if err != nil {
+		return ofStream(err)
+	}
+	if out.StreamDescriptionSummary == nil || text(out.StreamDescriptionSummary.StreamARN) == "" {
+		return fmt.Errorf("the service does not say the ARN of stream %q: set StreamARN", g.stream)
+	}
+	g.streamARN = *out.StreamDescriptionSummary.StreamARN
+	return nil
 }
 
 // active returns the ARN of a consumer that can be used.
@@ -165,7 +193,7 @@ func (g *registration) active(c *types.ConsumerDescription, err error) (string, 
 	case c.ConsumerStatus != types.ConsumerStatusActive:
 		return "", fmt.Errorf("consumer %s is %s: %w", g.fanout.described(g.stream), c.ConsumerStatus, errNotYet)
 	}
-	return text(c.ConsumerARN), nil
+	return text(c.ConsumerARN), g.own(text(c.ConsumerARN))
 }
 
 func (g *registration) register(ctx context.Context) (string, error) {
@@ -185,7 +213,7 @@ func (g *registration) register(ctx context.Context) (string, error) {
 	case out.Consumer == nil || out.Consumer.ConsumerStatus != types.ConsumerStatusActive:
 		return "", fmt.Errorf("consumer %s was registered and is not ACTIVE: %w", f.described(g.stream), errNotYet)
 	}
-	return text(out.Consumer.ConsumerARN), nil
+	return text(out.Consumer.ConsumerARN), g.own(text(out.Consumer.ConsumerARN))
 }
 
 // full explains why a consumer cannot be registered: the stream may have as many as it can have, some of them perhaps left by
@@ -196,7 +224,7 @@ func (g *registration) full(ctx context.Context, cause error) error {
 		return cause // too many calls, or too many that are being created
 	}
 	return fmt.Errorf("%w; stream %q has %d consumers (%s): remove one that no application uses, with: shardlease consumers deregister --stream %s NAME",
-		cause, g.stream, len(names), strings.Join(names, ", "), g.stream)
+		cause, g.stream, len(names), strings.Join(names, ", "), g.said)
 }
 
 // fewConsumers is how many every stream may have.
@@ -254,34 +282,6 @@ func (g *registration) call(ctx context.Context, what string, f func(context.Con
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
-}
-
-// Deregister removes the consumers that this worker has read with, and that it did not get by FanOutConfig.ConsumerARN. Workers of the
-// application that still read with one lose their subscriptions and register it anew. A consumer that is gone, or going, is no
-// error.
-func (f *FanOut) Deregister(ctx context.Context) error {
-	f.mu.Lock()
-	var all []*registration
-	for _, g := range f.streams {
-		all = append(all, g)
-	}
-	f.mu.Unlock()
-	var faults []error
-	for _, g := range all {
-		arn := g.known()
-		if arn == "" || arn == f.cfg.ConsumerARN {
-			continue
-		}
-		g.forget(arn)
-		err := g.call(ctx, "deregister the consumer of", func(ctx context.Context) error {
-			_, err := g.api.DeregisterStreamConsumer(ctx, &kinesis.DeregisterStreamConsumerInput{ConsumerARN: &arn}, ourRetries...)
-			return err
-		})
-		if kind := faultOf(err); err != nil && kind != notFound && kind != inUse {
-			faults = append(faults, err)
-		}
-	}
-	return errors.Join(faults...)
 }
 
 // code is the name that the service gives an error, "" if it is none of its own.
