@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,14 +27,18 @@ import (
 
 // StreamTracker names the streams that a worker reads, while it runs; see [WithStreamTracker]. (KCL: StreamTracker)
 type StreamTracker interface {
-	// Streams returns all streams that are to be read now. Each worker calls it about once a minute, one call at a time, with
-	// a context that ends after 30 s; after an error it goes on with what was named before. A stream whose configuration has a
-	// fault is reported and left alone, neither read nor taken for a former one.
+	// Streams returns all streams that are to be read now. Each worker calls it about once a minute, until the first answer more
+	// often; one call at a time, each on a goroutine of its own, with a context that ends after 30 s or with the stop. After an
+	// error, a panic (Hooks.Panicked) or runtime.Goexit the worker goes on with what was named before, and asks again. If it
+	// does not return though its context has ended, that is logged, and it is not called again before it does; a stop leaves it
+	// behind, and Run's error says so. A stream whose configuration has a fault is reported once (Hooks.StreamFaulty) and left
+	// alone, neither read nor taken for a former one.
 	Streams(ctx context.Context) ([]config.StreamConfig, error)
 }
 
 // FormerStreamLister is a [StreamTracker] that also names streams which config.DeleteListed is about, beside those of
-// FormerStreams.Listed, as account:name:epoch. (KCL: streamIdentifiersForLeaseCleanup)
+// FormerStreams.Listed, as account:name:epoch. It is called after each call of Streams that succeeded, with the same context, and
+// what is said there of errors and panics is true of it. (KCL: streamIdentifiersForLeaseCleanup)
 type FormerStreamLister interface {
 	FormerStreams(ctx context.Context) (identifiers []string, err error)
 }
@@ -70,8 +75,18 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 		if strings.HasSuffix(arn, ":stream/*") {
 			one.StreamARN += "x"
 		}
-		if err := one.Validate(); err != nil || api == nil {
+		if isNilPointer(api) {
+			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with a nil %T, want a client", arn, api))
+		} else if err := one.Validate(); err != nil || api == nil {
 			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with %T, want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, NAME or *, and a client", arn, api))
+		}
+	}
+	for _, given := range []struct {
+		option, want string
+		value        any
+	}{{"WithKinesis", "a client", o.kinesis}, {"WithDynamoDB", "a client", o.dynamodb}, {"WithStreamTracker", "a tracker", o.tracker}} {
+		if isNilPointer(given.value) {
+			faults = append(faults, fmt.Errorf("%s was given a nil %T, want %s", given.option, given.value, given.want))
 		}
 	}
 	m := streamMaker{region: regionOf(cloud, o.kinesis), clients: o.clients}
@@ -81,6 +96,12 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// isNilPointer reports whether v is a pointer that is nil: as an interface it is not, and would crash at the first call.
+func isNilPointer(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // regionOf is where a client reads, empty if that is not known.
@@ -218,6 +239,7 @@ func (m *streamMaker) source(t StreamTracker) *coordinator.StreamSource {
 		s.Tracked = func(ctx context.Context) ([]config.StreamConfig, error) {
 			all, err := t.Streams(ctx)
 			if err == nil {
+				all = slices.Clone(all) // the user may go on writing into its own
 				m.tracked.Store(&all)
 			}
 			return all, err

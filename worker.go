@@ -97,7 +97,7 @@ func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o option
 // Transient faults (throttling, a table that is down, a stream being resharded) are retried for ever and reported through
 // hooks and log. Run ends with an error if somebody has to do something first: a missing permission, a stream or table
 // that does not exist, a table with another key, a table in KCL 3.x mode, another process with the same worker id; or if a
-// processor did not return although its context had ended, which it names.
+// processor, or the [StreamTracker], did not return although its context had ended, which it names.
 //
 // With Retrieval.FanOut.Deregister the last worker to stop then removes the application's registration with each of its streams, for which it takes up to 5 s more.
 //

@@ -27,6 +27,7 @@ func Chain(hs ...*Hooks) *Hooks {
 		WorkerLooked:      chain(hs, func(h *Hooks) func(LookEvent) { return h.WorkerLooked }),
 		FailoverDiffers:   chain(hs, func(h *Hooks) func(FailoverEvent) { return h.FailoverDiffers }),
 		StreamAdded:       chain(hs, func(h *Hooks) func(StreamEvent) { return h.StreamAdded }),
+		StreamFaulty:      chain(hs, func(h *Hooks) func(StreamEvent) { return h.StreamFaulty }),
 		StreamRemoved:     chain(hs, func(h *Hooks) func(StreamEvent) { return h.StreamRemoved }),
 	}
 }

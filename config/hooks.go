@@ -39,6 +39,7 @@ type Hooks struct {
 
 	FailoverDiffers func(FailoverEvent) // another worker has another FailoverTime; once for each such worker
 	StreamAdded     func(StreamEvent)   // of several streams: one is to be read that this worker was not told of before
+	StreamFaulty    func(StreamEvent)   // one that the StreamTracker names is not read, since its configuration has a fault, which Err says; once a fault
 	StreamRemoved   func(StreamEvent)   // one that was to be read is not any more; FormerStreams says what becomes of its leases
 }
 
@@ -143,8 +144,9 @@ type SyncEvent struct {
 // StreamEvent is about one of several streams.
 type StreamEvent struct {
 	Worker     string
-	Stream     string // its name
+	Stream     string // its name; of one without a name its ARN
 	Identifier string // account:name:epoch, with which the keys of its leases begin; empty if this worker was not told and has not asked
+	Err        error  // of StreamFaulty: what is wrong with its configuration
 }
 
 // StateEvent is about one consumer.

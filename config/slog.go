@@ -61,6 +61,9 @@ func logWorker(h *Hooks, log *slog.Logger) {
 	h.StreamAdded = func(e StreamEvent) {
 		log.Info("stream to read", "worker", e.Worker, "stream", e.Stream, "identifier", e.Identifier)
 	}
+	h.StreamFaulty = func(e StreamEvent) {
+		log.Warn("stream is not read: its configuration has a fault", "worker", e.Worker, "stream", e.Stream, "identifier", e.Identifier, "error", e.Err)
+	}
 	h.StreamRemoved = func(e StreamEvent) {
 		log.Info("stream not to be read any more", "worker", e.Worker, "stream", e.Stream, "identifier", e.Identifier)
 	}

@@ -37,6 +37,9 @@ type wanted struct {
 	id    config.StreamIdentifier // what is known of it
 	whole bool                    // that is all of it
 	fault error                   // what is wrong with cfg; nobody looks after such a stream, but its leases stay
+
+	added  bool   // Hooks.StreamAdded was called
+	blamed string // the fault that Hooks.StreamFaulty told last, since the stream had none
 }
 
 // is reports whether the stream with this identifier is the wanted one, or may be.

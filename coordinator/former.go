@@ -40,9 +40,9 @@ func (f formerStreams) look(now time.Time, policy config.FormerStreamsConfig, li
 }
 
 // merge makes of the streams that are named now, and those that were wanted before, those that are wanted now: what was
-// found out of a stream's identifier is kept as long as it is named in the same way. added and removed are what changed. It is
-// pure.
-func merge(before []wanted, named []config.StreamConfig) (now, added, removed []wanted) {
+// found out of a stream's identifier, and told of it, is kept as long as it is named in the same way. removed are those that are
+// wanted no more. It is pure.
+func merge(before []wanted, named []config.StreamConfig) (now, removed []wanted) {
 	for _, cfg := range named {
 		w := wanted{cfg: cfg, fault: cfg.Validate()}
 		w.id, w.whole = cfg.Identifier()
@@ -51,8 +51,7 @@ func merge(before []wanted, named []config.StreamConfig) (now, added, removed []
 		}
 		if i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) }); i >= 0 {
 			w.id, w.whole = before[i].id, before[i].whole
-		} else {
-			added = append(added, w)
+			w.added, w.blamed = before[i].added, before[i].blamed
 		}
 		now = append(now, w)
 	}
@@ -61,7 +60,7 @@ func merge(before []wanted, named []config.StreamConfig) (now, added, removed []
 			removed = append(removed, w)
 		}
 	}
-	return now, added, removed
+	return now, removed
 }
 
 // sameName reports whether two configurations name a stream in the same way; they may differ in the rest.

@@ -133,25 +133,28 @@ func TestMerge_keepsWhatIsKnownAndTellsWhatChanged(t *testing.T) {
 		}
 		return out
 	}
-	first, added, removed := merge(nil, []config.StreamConfig{cfg("a"), cfg("b"), cfg("a")})
-	if d := cmp.Diff([][]string{{"a:0", "b:0"}, {"a:0", "b:0"}, nil}, [][]string{names(first), names(added), names(removed)}); d != "" {
+	first, removed := merge(nil, []config.StreamConfig{cfg("a"), cfg("b"), cfg("a")})
+	if d := cmp.Diff([][]string{{"a:0", "b:0"}, nil}, [][]string{names(first), names(removed)}); d != "" {
 		t.Errorf("first answer (-want +got)\n%s", d)
 	}
 	first[0].id = config.StreamIdentifier{AccountID: "1", StreamName: "a", CreationEpoch: 7} // looked up
-	first[0].whole = true
+	first[0].whole, first[0].added, first[0].blamed = true, true, "x"                        // and told
 	late := cfg("a")
 	late.InitialPosition = config.Latest()
-	next, added, removed := merge(first, []config.StreamConfig{late, cfg("c"), {StreamName: "a b"}})
-	if d := cmp.Diff([][]string{{"a:7", "c:0", "a b:0"}, {"c:0", "a b:0"}, {"b:0"}}, [][]string{names(next), names(added), names(removed)}); d != "" {
+	next, removed := merge(first, []config.StreamConfig{late, cfg("c"), {StreamName: "a b"}})
+	if d := cmp.Diff([][]string{{"a:7", "c:0", "a b:0"}, {"b:0"}}, [][]string{names(next), names(removed)}); d != "" {
 		t.Errorf("second answer (-want +got)\n%s", d)
+	}
+	if !next[0].added || next[0].blamed != "x" || next[2].added {
+		t.Errorf("second answer: what was told is not kept: %+v", next)
 	}
 	if !next[0].whole || next[0].cfg != late || next[0].fault != nil || next[2].fault == nil {
 		t.Errorf("second answer: %+v", next)
 	}
 	epoch := cfg("a")
 	epoch.CreationEpoch = 9
-	next, added, removed = merge(next, []config.StreamConfig{epoch})
-	if d := cmp.Diff([][]string{{"a:9"}, {"a:9"}, {"a:7", "c:0", "a b:0"}}, [][]string{names(next), names(added), names(removed)}); d != "" {
+	next, removed = merge(next, []config.StreamConfig{epoch})
+	if d := cmp.Diff([][]string{{"a:9"}, {"a:7", "c:0", "a b:0"}}, [][]string{names(next), names(removed)}); d != "" {
 		t.Errorf("third answer (-want +got)\n%s", d)
 	}
 }

@@ -156,6 +156,8 @@ func (s *Scheduler) run(ctx context.Context) error {
 		leases.renewer.Leave(work)
 	}
 	endSeek(errStopping)
+	noticed, noticing := loop.Timeout(work, afterGrace, "wait for the stream tracker, whose context has ended")
+	defer noticing()
 	if seeking != nil {
 		note(<-seeking)
 	}
@@ -173,6 +175,9 @@ func (s *Scheduler) run(ctx context.Context) error {
 	s.apply(evDrained)
 	endUser(fmt.Errorf("%w: its time to stop is over", errStopping))
 	shards.abandon(work)
+	if leases.several != nil {
+		note(leases.several.leftBehind(noticed))
+	}
 
 	endWork(errStopping)
 	if renewing != nil {

@@ -17,10 +17,6 @@ import (
 )
 
 const (
-	// askInterval is the pause between two looks at which streams are to be read. (KCL: NEW_STREAM_CHECK_INTERVAL_MILLIS)
-	askInterval = time.Minute
-	// askLimit is how long the tracker may take to answer.
-	askLimit = 30 * time.Second
 	// A leader asks now and then whether streams without a configured epoch are still those that they were: each of them once a
 	// minute, but no more than one in resolveGap. The service allows 20 such requests a second in an account.
 	resolveGap = 3 * time.Second
@@ -51,13 +47,18 @@ type tracking struct {
 	wanted   []wanted
 	named    map[config.StreamIdentifier]*naming // of wanted streams, by what their configurations say
 	former   formerStreams
-	asking   bool
+	inquiry  *inquiry // the last one
+	asking   bool     // its outcome is waited for
+	answered bool     // the tracker has answered once
+	warned   bool     // that it behaves badly, since its last answer
 	nextAsk  time.Time
-	asked    int // failures in a row
+	pause    loop.Backoff // counts failures in a row
 	tidying  bool
 	nextTidy time.Time
+	untidy   int // cleanups in a row that failed
 	deleting bool
-	looked   time.Time // when snapshot was taken
+	kept     map[string]int // by former stream: failures in a row to delete its leases
+	looked   time.Time      // when snapshot was taken
 	woken    time.Time
 	sleeper  bool // the taker is to be woken
 	turn     int  // where the next search for a job begins
@@ -80,7 +81,7 @@ type naming struct {
 }
 
 func newTracking(d *directory, o Options, rows func() ([]leases.Lease, bool), leads func() bool, wake func()) *tracking {
-	t := &tracking{d: d, o: o, rows: rows, leads: leads, wake: wake, again: make(chan struct{}, 1), named: map[config.StreamIdentifier]*naming{}, turn: rand.IntN(1 << 16)}
+	t := &tracking{d: d, o: o, rows: rows, leads: leads, wake: wake, again: make(chan struct{}, 1), named: map[config.StreamIdentifier]*naming{}, kept: map[string]int{}, pause: loop.Backoff{Base: firstPause, Max: askInterval}, turn: rand.IntN(1 << 16)}
 	t.snapshot.Store(&snapshot{})
 	d.leads, d.rows = t.leading.Load, rows
 	d.rowsOf = func(id string) ([]leases.Lease, bool) {
@@ -135,9 +136,12 @@ func (t *tracking) pass(ctx context.Context, clock *loop.Clock) (wait time.Durat
 		after(now)
 	}
 	if !t.asking && !now.Before(t.nextAsk) {
-		t.ask(ctx)
+		t.ask(ctx, now)
 	}
 	wait = t.o.Config.LeaseManagement.FailoverTime / 4
+	if !t.asking {
+		wait = min(wait, t.nextAsk.Sub(now))
+	}
 	if t.sleeper { // leases were created: nobody would look before it is time to
 		if soon := t.woken.Add(wakeGap).Sub(now); soon <= 0 {
 			t.woken, t.sleeper = now, false
@@ -298,69 +302,6 @@ func (t *tracking) rename(cfg config.StreamConfig, id config.StreamIdentifier) {
 	}
 }
 
-// ask finds out which streams are to be read, and then what becomes of the others.
-func (t *tracking) ask(ctx context.Context) {
-	t.asking = true
-	t.job(func() func(time.Time) {
-		bounded, cancel := loop.Timeout(ctx, askLimit, "ask the stream tracker")
-		defer cancel()
-		named, err := t.o.Streams.Tracked(bounded)
-		var listed []string
-		if err == nil && t.o.Streams.Listed != nil {
-			listed, err = t.o.Streams.Listed(bounded)
-		}
-		return func(now time.Time) {
-			t.asking = false
-			if ctx.Err() != nil {
-				return
-			}
-			t.nextAsk = now.Add(loop.Jitter(askInterval, 0.1))
-			if err != nil { // what was said before holds on
-				t.asked++
-				t.retried("ask the stream tracker", err, t.asked, t.nextAsk.Sub(now))
-				return
-			}
-			t.asked = 0
-			t.take(named)
-			t.part(ctx, now, listed)
-		}
-	})
-}
-
-// take takes in an answer. A configuration with a fault names its stream all the same, so that its leases stay.
-func (t *tracking) take(named []config.StreamConfig) {
-	now, added, removed := merge(t.wanted, named)
-	t.wanted = now
-	for _, w := range removed {
-		t.told(t.o.Config.Hooks.StreamRemoved, w)
-		id, _ := w.cfg.Identifier()
-		delete(t.named, id)
-	}
-	var faults []error
-	for _, w := range now {
-		if w.fault != nil {
-			faults = append(faults, fmt.Errorf("stream %q: %w", w.cfg.StreamName, w.fault))
-		}
-	}
-	if len(faults) > 0 {
-		t.retried("read the stream tracker's answer", errors.Join(faults...), 1, askInterval)
-	}
-	for _, w := range added {
-		t.told(t.o.Config.Hooks.StreamAdded, w)
-	}
-	t.d.want(t.wanted)
-}
-
-func (t *tracking) told(f func(config.StreamEvent), w wanted) {
-	if f != nil {
-		e := config.StreamEvent{Worker: t.o.Config.WorkerID, Stream: w.id.StreamName}
-		if w.whole {
-			e.Identifier = w.id.String()
-		}
-		f(e)
-	}
-}
-
 // part looks for streams whose leases may go, and has the leader delete them.
 func (t *tracking) part(ctx context.Context, now time.Time, listed []string) {
 	rows, ok := t.rows()
@@ -389,12 +330,16 @@ func (t *tracking) part(ctx context.Context, now time.Time, listed []string) {
 	t.job(func() func(time.Time) {
 		gone := t.deletedStreams(ctx, former)
 		due := former.look(now, policy, listed, ids, wanted, func(id string) bool { return gone[id] }).Due
+		failed := map[string]error{}
 		for _, id := range due {
 			if ctx.Err() == nil && t.leads() && !wanted(id) {
-				t.remove(ctx, id)
+				failed[id] = t.remove(ctx, id)
 			}
 		}
-		return func(time.Time) { t.deleting = false }
+		return func(time.Time) {
+			t.deleting = false
+			t.removed(ctx, failed)
+		}
 	})
 }
 
@@ -427,24 +372,31 @@ func (t *tracking) deletedStreams(ctx context.Context, former formerStreams) map
 	return gone
 }
 
-// remove deletes the leases of a former stream. Whoever holds one is told by its next renewal.
-func (t *tracking) remove(ctx context.Context, identifier string) {
-	table := t.o.Table.OfStream(identifier)
-	err := func() error {
-		rows, err := table.List(ctx)
-		if err != nil {
-			return err
+// removed takes in how the deletion of former streams' leases went. Of those that were not tried nothing is known any more.
+func (t *tracking) removed(ctx context.Context, failed map[string]error) {
+	before := t.kept
+	t.kept = map[string]int{}
+	for id, err := range failed {
+		if err != nil && ctx.Err() == nil {
+			t.kept[id] = before[id] + 1
+			t.retried("delete the leases of a former stream", fmt.Errorf("stream %s: %w", id, err), t.kept[id], askInterval)
 		}
-		for _, l := range rows.Leases {
-			if err := t.removeRow(ctx, table, l.Key); err != nil {
-				return fmt.Errorf("shard %s: %w", l.Key, err)
-			}
-		}
-		return nil
-	}()
-	if err != nil && ctx.Err() == nil {
-		t.retried("delete the leases of a former stream", fmt.Errorf("stream %s: %w", identifier, err), 1, askInterval)
 	}
+}
+
+// remove deletes the leases of a former stream. Whoever holds one is told by its next renewal.
+func (t *tracking) remove(ctx context.Context, identifier string) error {
+	table := t.o.Table.OfStream(identifier)
+	rows, err := table.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range rows.Leases {
+		if err := t.removeRow(ctx, table, l.Key); err != nil {
+			return fmt.Errorf("shard %s: %w", l.Key, err)
+		}
+	}
+	return nil
 }
 
 // removeRow deletes one row as it is now. Its owner may write between the look and the deletion.
@@ -474,7 +426,6 @@ func (t *tracking) tidy(ctx context.Context) {
 	every := t.o.Config.Cleanup.Interval
 	byStream := t.snapshot.Load().byStream
 	t.job(func() func(time.Time) {
-		failed := 0
 		var last error
 		for key, rows := range byStream {
 			id, err := config.ParseStreamIdentifier(key)
@@ -485,7 +436,7 @@ func (t *tracking) tidy(ctx context.Context) {
 			_, err = t.d.at(id).cleanup.Pass(pass)
 			cancel()
 			if err != nil && ctx.Err() == nil {
-				failed, last = failed+1, fmt.Errorf("stream %s: %w", key, err)
+				last = fmt.Errorf("stream %s: %w", key, err)
 			}
 		}
 		return func(now time.Time) {
@@ -496,9 +447,12 @@ func (t *tracking) tidy(ctx context.Context) {
 					r.cleanup.Forget()
 				}
 			}
-			if last != nil {
-				t.retried("clean up leases", last, failed, wait)
+			if last == nil {
+				t.untidy = 0
+				return
 			}
+			t.untidy++
+			t.retried("clean up leases", last, t.untidy, wait)
 		}
 	})
 }
