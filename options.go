@@ -15,6 +15,7 @@ type options struct {
 	kinesis  KinesisAPI
 	clients  map[string]KinesisAPI // by ARN
 	tracker  StreamTracker
+	tracked  bool // there is to be a tracker
 	dynamodb leases.DynamoDBAPI
 	strategy leases.AssignmentStrategy
 }

@@ -45,7 +45,9 @@ type FormerStreamLister interface {
 
 // WithStreamTracker makes the worker read the streams that t names, in place of Config.Streams. All workers of an application
 // should be told the same; while they are not, streams that only some know are read by all. See docs/multi-stream.md.
-func WithStreamTracker(t StreamTracker) Option { return func(o *options) { o.tracker = t } }
+func WithStreamTracker(t StreamTracker) Option {
+	return func(o *options) { o.tracker, o.tracked = t, true }
+}
 
 // WithStreamClient makes the worker read one stream through api instead of the client for all: for a stream of another
 // account or region whose owner has not allowed our credentials to read it, or that has another endpoint. arn is the stream's, or
@@ -65,7 +67,10 @@ func (o options) several(cfg config.Config) bool { return o.tracker != nil || le
 // validate checks what to read.
 func (o options) validate(cfg config.Config, cloud aws.Config) error {
 	var faults []error
-	if o.tracker != nil {
+	if o.tracked {
+		if o.tracker == nil {
+			faults = append(faults, errors.New("WithStreamTracker was given nil, want a StreamTracker; leave the option out to read StreamName or Streams"))
+		}
 		faults = append(faults, cfg.ValidateTracked())
 	} else {
 		faults = append(faults, cfg.Validate())

@@ -18,6 +18,7 @@ import (
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
 )
 
 // several makes a configuration one of several streams.
@@ -81,6 +82,15 @@ func (t *tracker) set(err error, streams ...config.StreamConfig) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.streams, t.err = streams, err
+}
+
+func TestNew_refusesATrackerThatIsNil(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default("orders-audit", "")
+	_, err := shardlease.New(cfg, emulator.New().AWSConfig(), processor.Each(func(context.Context, processor.Record) error { return nil }), shardlease.WithStreamTracker(nil))
+	if err == nil || !strings.Contains(err.Error(), "WithStreamTracker was given nil, want a StreamTracker") || strings.Contains(err.Error(), `StreamName is ""`) {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestStreams_areSharedByAFleetLikeOneStream(t *testing.T) {

@@ -73,7 +73,8 @@ type LeaseCleanupConfig struct {
 	// finished. It must be longer than a request to create the lease can be under way: one that came after the deletion would make
 	// the lease again, and the shard would be read twice. The default allows for requests that the network holds up for 30s
 	// after their sender has given them up; for more, add that to 20s. DynamoDB itself refuses requests that were signed
-	// more than five minutes ago. Default 50s; 1s to 24h. (KCL: none, it deletes at once)
+	// more than five minutes ago. Default 50s; 1s to 24h. (KCL: none; five minutes,
+	// completedLeaseCleanupIntervalMillis, after it has last deleted any it deletes what it can, however young a row is)
 	KeepFinished time.Duration
 }
 

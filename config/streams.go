@@ -153,6 +153,10 @@ func (c FormerStreamsConfig) check(f *faults) {
 
 // checkStreams checks what to read: one stream, several, or those of a tracker.
 func (c Config) checkStreams(f *faults, tracked bool) {
+	if c.Streams != nil && len(c.Streams) == 0 && !tracked && c.StreamName == "" && c.StreamARN == "" {
+		f.add("Streams", "empty", "at least one stream, or StreamName in its place; streams that come and go are named by a StreamTracker")
+		return
+	}
 	if len(c.Streams) == 0 && !tracked {
 		checkStream(f, "", c.StreamName, c.StreamARN)
 		checkPosition(f, "InitialPosition", c.InitialPosition)

@@ -52,6 +52,10 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 		{func(c *Config) { c.ApplicationName = "my app" }, `ApplicationName is "my app", want 3 to 255 ` + names},
 		{func(c *Config) { c.ApplicationName = "größe" }, `ApplicationName is "größe", want 3 to 255 ` + names},
 		{func(c *Config) { c.StreamName = "" }, `StreamName is "", want 1 to 128 ` + names},
+		{
+			func(c *Config) { c.StreamName, c.Streams = "", []StreamConfig{} },
+			`Streams is empty, want at least one stream, or StreamName in its place; streams that come and go are named by a StreamTracker`,
+		},
 		{func(c *Config) { c.StreamName = "orders/eu" }, `StreamName is "orders/eu", want 1 to 128 ` + names},
 		{func(c *Config) { c.StreamName = strings.Repeat("s", 129) }, `StreamName is "` + strings.Repeat("s", 129) + `", want 1 to 128 ` + names},
 		{
