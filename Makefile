@@ -52,7 +52,7 @@ demo: ## the main job on the embedded emulator
 	go run ./cmd/shardlease demo
 
 .PHONY: fanout
-fanout: ## enhanced fan-out against ministack and kinesis-local
+fanout: ## enhanced fan-out against ministack (integration/fanout.sh kinesis-local: docs/fan-out.md)
 	integration/fanout.sh
 
 .PHONY: conformance

@@ -75,10 +75,7 @@ func TestFanOut_againstAServer(t *testing.T) {
 		"registers anew when the consumer was removed":            {lacks.removal, fanOutRemoved},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// kinesis-local forgets what has just changed of a stream's consumers when another one's change, or when that stream goes.
-			if kind != "kinesis-local" {
-				t.Parallel()
-			}
+			t.Parallel()
 			if c.missing {
 				t.Logf("declared missing in %s", kind)
 				return
