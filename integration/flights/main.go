@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&o.kinesis, "kinesis-endpoint", "", "URL")
 	flag.StringVar(&o.dynamodb, "dynamodb-endpoint", "", "URL")
 	flag.DurationVar(&o.failover, "failover-time", 2*time.Second, "of the consumers")
-	flag.DurationVar(&o.within, "within", 6*time.Minute, "give up after this long")
+	flag.DurationVar(&o.within, "within", 11*time.Minute, "give up after this long")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), o.within)
 	err := run(ctx, o)
