@@ -251,7 +251,10 @@ func (m *streamMaker) source(t StreamTracker) *coordinator.StreamSource {
 		}
 	}
 	if l, ok := t.(FormerStreamLister); ok {
-		s.Listed = l.FormerStreams
+		s.Listed = func(ctx context.Context) ([]string, error) {
+			ids, err := l.FormerStreams(ctx)
+			return slices.Clone(ids), err
+		}
 	}
 	return s
 }

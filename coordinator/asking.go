@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -85,8 +84,7 @@ func (q *inquiry) answer(ctx context.Context, o *Options) {
 		q.listing.Store(true)
 		listed, err = o.Streams.Listed(ctx)
 	}
-	// Copies: the user may go on writing into its own.
-	q.named, q.listed, q.err = slices.Clone(named), slices.Clone(listed), err
+	q.named, q.listed, q.err = named, listed, err
 }
 
 // ask finds out which streams are to be read, and then what becomes of the others.

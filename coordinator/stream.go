@@ -36,7 +36,7 @@ func (s *Stream) local(l leases.Lease) leases.Lease {
 }
 
 // StreamSource is what a worker of several streams has in place of its one Stream. Its functions may be called from several
-// goroutines at once.
+// goroutines at once. Nobody else writes into the slices that they return.
 type StreamSource struct {
 	// Tracked returns the streams to read now. It may take its time, but ends with ctx.
 	Tracked func(ctx context.Context) ([]config.StreamConfig, error)

@@ -5,13 +5,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -84,22 +82,7 @@ func runWorker(ctx context.Context, args []string, in io.Reader, out, log io.Wri
 	if err != nil {
 		return err
 	}
-	var readiness sync.WaitGroup
-	readiness.Go(func() {
-		select {
-		case <-w.Ready():
-			_ = r.Say(audit.Report{Kind: audit.Ready})
-		case <-ctx.Done():
-		}
-	})
-	err = w.Run(ctx)
-	broken := context.Cause(ctx)
-	stop(nil)
-	readiness.Wait()
-	if _, ok := errors.AsType[*audit.PipeError](broken); ok {
-		return errors.Join(broken, err)
-	}
-	return err
+	return r.Run(ctx, stop, w)
 }
 
 // obey does what the parent writes, until it closes the pipe: "wall 1h0m0s" sets the wall clock an hour ahead of the true time.

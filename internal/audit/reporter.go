@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -53,6 +54,32 @@ func (r *Reporter) Hooks() *config.Hooks {
 		LeaseLost:     func(e config.LeaseEvent) { _ = r.Say(Report{Kind: Lost, Shard: e.LeaseKey, Err: fmt.Sprint(e.Err)}) },
 		LeaseReleased: func(e config.LeaseEvent) { _ = r.Say(Report{Kind: Released, Shard: e.LeaseKey}) },
 	}
+}
+
+// Worker is what a process of a fleet runs: a *shardlease.Worker.
+type Worker interface {
+	Ready() <-chan struct{}
+	Run(ctx context.Context) error
+}
+
+// Run runs a worker until ctx, which stop ends, is done, and reports when it is ready. If the parent stopped listening the error says so.
+func (r *Reporter) Run(ctx context.Context, stop context.CancelCauseFunc, w Worker) error {
+	var readiness sync.WaitGroup
+	readiness.Go(func() {
+		select {
+		case <-w.Ready():
+			_ = r.Say(Report{Kind: Ready})
+		case <-ctx.Done():
+		}
+	})
+	err := w.Run(ctx)
+	broken := context.Cause(ctx)
+	stop(nil)
+	readiness.Wait()
+	if _, ok := errors.AsType[*PipeError](broken); ok {
+		return errors.Join(broken, err)
+	}
+	return err
 }
 
 // Processor is a processor.Factory whose processors report each batch.

@@ -2,10 +2,8 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -51,20 +49,5 @@ func RunWorker(ctx context.Context, in io.Reader, out, log io.Writer, o WorkerOp
 	if err != nil {
 		return err
 	}
-	var readiness sync.WaitGroup
-	readiness.Go(func() {
-		select {
-		case <-w.Ready():
-			_ = r.Say(audit.Report{Kind: audit.Ready})
-		case <-ctx.Done():
-		}
-	})
-	err = w.Run(ctx)
-	broken := context.Cause(ctx)
-	stop(nil)
-	readiness.Wait()
-	if _, ok := errors.AsType[*audit.PipeError](broken); ok {
-		return errors.Join(broken, err)
-	}
-	return err
+	return r.Run(ctx, stop, w)
 }
