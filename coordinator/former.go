@@ -52,6 +52,7 @@ func merge(before []wanted, named []config.StreamConfig) (now, removed []wanted)
 		if i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) }); i >= 0 {
 			w.id, w.whole = before[i].id, before[i].whole
 			w.added, w.blamed = before[i].added, before[i].blamed
+			w.cfg.InitialPosition = positionOf(w, before[i])
 		}
 		now = append(now, w)
 	}
@@ -61,6 +62,16 @@ func merge(before []wanted, named []config.StreamConfig) (now, removed []wanted)
 		}
 	}
 	return now, removed
+}
+
+// positionOf is where a stream starts that is named again. A tracker may compute a time anew for each answer; that of the first one counts,
+// or what works on the stream would be made anew each minute, and with it what audits and cleanup remember.
+func positionOf(now, before wanted) config.InitialPosition {
+	_, moving := now.cfg.InitialPosition.Timestamp()
+	if _, moved := before.cfg.InitialPosition.Timestamp(); moving && moved && now.fault == nil && before.fault == nil {
+		return before.cfg.InitialPosition
+	}
+	return now.cfg.InitialPosition
 }
 
 // sameName reports whether two configurations name a stream in the same way; they may differ in the rest.

@@ -158,3 +158,24 @@ func TestMerge_keepsWhatIsKnownAndTellsWhatChanged(t *testing.T) {
 		t.Errorf("third answer (-want +got)\n%s", d)
 	}
 }
+
+// A tracker may compute the position anew for each answer: an hour ago, say. That is no other configuration: whatever works on
+// the stream would be made anew each minute, and with it what its audits and its cleanup remember.
+func TestMerge_aPositionThatMovesWithTheTimeIsTheSame(t *testing.T) {
+	t.Parallel()
+	cfg := func(p config.InitialPosition) []config.StreamConfig {
+		return []config.StreamConfig{{StreamName: "a", InitialPosition: p}}
+	}
+	first := config.AtTimestamp(time.Unix(1000, 0))
+	before, _ := merge(nil, cfg(first))
+	next, _ := merge(before, cfg(config.AtTimestamp(time.Unix(1060, 0))))
+	if got := next[0].cfg.InitialPosition; got != first {
+		t.Errorf("position %v, want that of the first answer", got)
+	}
+	if next, _ = merge(next, cfg(config.Latest())); next[0].cfg.InitialPosition != config.Latest() {
+		t.Errorf("position %v, want another kind of position to count", next[0].cfg.InitialPosition)
+	}
+	if next, _ = merge(before, cfg(config.AtTimestamp(time.Time{}))); next[0].fault == nil {
+		t.Error("a faulty position is not found")
+	}
+}
