@@ -105,7 +105,7 @@ func TestFleet_writesTheThroughputOfItsShardsIntoTheirRows(t *testing.T) {
 				stop()
 				for _, l := range all.Leases {
 					is := 28 / each.Seconds() / 1024 // "of shardId-000000000003:1234"
-					if low, high := 0.95*is, 1.05*is; !l.HasThroughput || l.ThroughputKBps < low || l.ThroughputKBps > high {
+					if low, high := 0.9*is, 1.1*is; !l.HasThroughput || l.ThroughputKBps < low || l.ThroughputKBps > high {
 						t.Errorf("row %s says %v KB/s (%v), want %v to %v", l.Key, l.ThroughputKBps, l.HasThroughput, low, high)
 					}
 				}

@@ -111,11 +111,17 @@ func TestRequests_areFewForALeaseAndMinute(t *testing.T) {
 				for what, is := range map[string][2]float64{
 					"writes": {of("UpdateItem"), c.writes}, "all requests": {of(""), c.all}, "renewals": {rate(renewals.Load()), c.renew},
 				} {
-					if what == "all requests" && leases < 100 { // looks do not depend on how many leases there are
-						continue
+					most := is[1]
+					if leases < 100 {
+						if what == "all requests" { // looks do not depend on how many leases there are
+							continue
+						}
+						if most > 0 {
+							most += 1 / period.Minutes() // a lease's writes may come once more in any period; over many leases that levels out
+						}
 					}
-					if is[0] > is[1] {
-						t.Errorf("%s: %.3f a lease and minute, want at most %v", what, is[0], is[1])
+					if is[0] > most {
+						t.Errorf("%s: %.3f a lease and minute, want at most %v", what, is[0], most)
 					}
 				}
 				if failed > 0 {

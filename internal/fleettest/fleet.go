@@ -59,8 +59,10 @@ func NewWith(tb testing.TB, streams func(create func(name string, shards int)), 
 			tb.Fatal(err)
 		}
 	})
+	judge := s.ClientConfig("test")
+	judge.RetryMaxAttempts = 20 // faults that a test injects for all must not strike whoever judges
 	f := &Fleet{
-		T: tb, Server: s, Kinesis: kinesis.NewFromConfig(s.ClientConfig("test")), DynamoDB: dynamodb.NewFromConfig(s.ClientConfig("test")),
+		T: tb, Server: s, Kinesis: kinesis.NewFromConfig(judge), DynamoDB: dynamodb.NewFromConfig(judge),
 		Audit: newAudit(), next: map[string]int{},
 	}
 	tb.Cleanup(func() {
