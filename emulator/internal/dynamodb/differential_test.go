@@ -272,15 +272,20 @@ func (g generator) condition(depth int) string {
 	return g.operand() + " " + pick(g, "=", "<>", "<", "<=", ">", ">=") + " " + pick(g, ":a", ":b")
 }
 
-// update copies nothing from path to path, since dynalite then shares the parts, and removes one list element at most, since
+// update copies nothing from path to path, since dynalite then shares the parts (SET x = if_not_exists(v, :a) ADD v :a adds to x too), and removes one list element at most, since
 // dynalite counts on from the first removal.
 func (g generator) update() string {
 	var sections []string
 	if g.IntN(3) > 0 {
 		right := pick(g, ":a", "if_not_exists(v, :a)", "v + :a", ":a - w", "list_append(l, :b)", "list_append(:b, l)", "if_not_exists(v, :a) + :b")
 		target := "x"
-		if right == ":a" || strings.HasPrefix(right, "v +") {
+		switch {
+		case right == ":a" || strings.HasPrefix(right, "v +"):
 			target = g.path()
+		case right == "if_not_exists(v, :a)":
+			target = "v"
+		case strings.HasPrefix(right, "list_append"):
+			target = "l"
 		}
 		sections = append(sections, "SET "+target+" = "+right)
 		if g.IntN(3) == 0 {
