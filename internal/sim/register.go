@@ -284,7 +284,8 @@ func (r *register) check(limit time.Duration) (result porcupine.CheckResult, inf
 
 // mattering are the operations without an answer that are needed to explain others. A checker may place each of the rest at
 // the end, and takes exponential time to find that out by itself. They are, of a row whose counter never begins anew:
-// the earliest of those tenures that may have written a counter that somebody has seen passed and nobody is known to have written.
+// the earliest of those tenures that may have written a counter that somebody has seen passed and nobody is known to have written; a
+// renewal and the checkpoint of an end are two, since they leave different rows.
 func (r *register) mattering() map[*rowOp]bool {
 	type place struct {
 		key string
@@ -303,10 +304,11 @@ func (r *register) mattering() map[*rowOp]bool {
 		place
 		nonce string
 		kind  opKind
+		ends  bool
 	}
 	earliest := map[try]*rowOp{}
 	for _, o := range r.ops {
-		key := try{place{o.key, o.at}, o.nonce, o.kind}
+		key := try{place{o.key, o.at}, o.nonce, o.kind, o.ends}
 		if o.outcome != unanswered || o.kind == opRead || o.kind == opAside || o.kind != opDelete && (written[key.place] || o.at > passed[o.key]) {
 			continue
 		}
