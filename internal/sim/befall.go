@@ -54,6 +54,8 @@ func (w *world) happen(f *Fault) {
 		w.scaleOut()
 	case ScaleIn:
 		w.scaleIn(f.Pick)
+	case LostConsumer:
+		w.j.note("", "", "%s", w.loseConsumer(f.Pick))
 	case Night:
 		w.night(places, f)
 	case DeleteStream:
@@ -91,8 +93,10 @@ func (w *world) trouble(p *place, f *Fault) (ends []func()) {
 		inject(emulator.DynamoDB, 0, emulator.Freeze())
 	case CutStream:
 		inject(emulator.Kinesis, 0, emulator.Refuse())
+		p.tap.severs()
 	case HangStream:
 		inject(emulator.Kinesis, 0, emulator.Freeze())
+		ends = append(ends, p.tap.hangs())
 	case LostReplies:
 		inject(emulator.DynamoDB, f.Part, emulator.DropReply())
 	case LateReplies:
@@ -108,6 +112,9 @@ func (w *world) trouble(p *place, f *Fault) (ends []func()) {
 		inject(emulator.DynamoDB, f.Part, broken)
 	case StreamErrors:
 		inject(emulator.Kinesis, f.Part, broken)
+	case CutEvents, SilentEvents, TakenEvents:
+		rule := emulator.Rule{Client: p.client, Operation: "SubscribeToShard", Probability: f.Part, Seed: f.Pick + uint64(p.n), Effect: f.events()}
+		ends = append(ends, w.server.Inject(rule))
 	case LateRequests:
 		ends = append(ends, p.tap.makeLate(f.Part, f.Delay))
 	case StaleShards:

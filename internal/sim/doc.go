@@ -4,7 +4,7 @@
 // lives through it in a testing/synctest bubble, with real workers, the real SDK and one emulator, each worker by a clock of
 // its own: a crash, a pause, a network that loses, delays and repeats, a table that is away, reshards, deployments, user
 // code that fails. Then everything is mended, and the fleet has a bounded time to be as if nothing had happened. One schedule in
-// five is of workers of two or three streams.
+// five is of workers of two or three streams, and in one in five some or all read by enhanced fan-out (fanout.go).
 //
 // What is judged, and by what:
 //
@@ -16,7 +16,7 @@
 //   - the end of the schedule (settle.go): everything delivered, shared evenly, quiet and frugal, cleaned up, stopped, nothing leaked.
 //
 // Applications start at TRIM_HORIZON, and each third at LATEST or AT_TIMESTAMP. What is not simulated: Java workers (internal/leasetest
-// has them), KPL aggregates, enhanced fan-out, tables so large that nobody looks at all of them, networks that keep a request for
+// has them), KPL aggregates, tables so large that nobody looks at all of them, networks that keep a request for
 // longer than ten seconds, and clocks beyond what docs/guarantees.md assumes together with requests that come so late.
 //
 // Goroutines of a bubble run in any order, so a seed fixes what happens to the fleet and when, not every interleaving: a replay

@@ -43,6 +43,10 @@ const (
 	SlowUser                   // ProcessRecords takes Delay, for Lasts
 	FailingUser                // a part of the calls of user code fails half way, for Lasts
 	PanickingUser              // a part of the calls of user code panics half way, for Lasts
+	CutEvents                  // a part of the subscriptions of fan-out is cut within an event
+	SilentEvents               // a part of them brings nothing any more
+	TakenEvents                // a part of them is refused, or ends, with ResourceInUse
+	LostConsumer               // the registration of the fleet's consumer is removed
 	Night                      // everybody crashes, and a day and an hour later others start: what was not read is trimmed
 	DeleteStream               // the stream is deleted, for good
 )
@@ -53,7 +57,8 @@ var kindNames = [kinds]string{
 	"crash", "crash-same-id", "replace", "stop", "suspend", "drift", "slow", "cut-table", "hang-table", "cut-stream",
 	"hang-stream", "outage", "lost-replies", "late-replies", "late-requests", "late-then-cut", "cut-replies", "throttle-table",
 	"throttle-stream", "table-errors", "stream-errors", "stale-shards", "stale-scans", "split", "merge", "deploy",
-	"strategy", "scale-out", "scale-in", "slow-user", "failing-user", "panicking-user", "night", "delete-stream",
+	"strategy", "scale-out", "scale-in", "slow-user", "failing-user", "panicking-user", "cut-events", "silent-events",
+	"taken-events", "lost-consumer", "night", "delete-stream",
 }
 
 func (k Kind) String() string { return kindNames[k] }

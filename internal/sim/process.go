@@ -139,6 +139,7 @@ func (w *world) config(x *process) config.Config {
 	c.Cleanup.Interval, c.Cleanup.GarbageInterval, c.Cleanup.KeepFinished = 5*time.Second, 20*time.Second, keepFinished
 	c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = idleTime, 2*idleTime
 	c.Retrieval.RequestTimeout = 5 * time.Second
+	c.Retrieval.Mode, c.Retrieval.FanOut.SilenceTimeout = s.mode(x.place.n, time.Since(w.j.began)), silenceTimeout
 	c.Hooks = w.hooks(x)
 	return c
 }
@@ -166,6 +167,11 @@ func (w *world) hooks(x *process) *config.Hooks {
 		CheckpointWritten: func(e config.CheckpointEvent) {
 			w.j.add(x.name, e.LeaseKey, func() string {
 				return fmt.Sprintf("checkpoint %s written, pending %t", shortNumber(e.SequenceNumber), e.Pending)
+			})
+		},
+		Subscribed: func(e config.SubscribeEvent) {
+			w.j.add(x.name, e.LeaseKey, func() string {
+				return fmt.Sprintf("subscribes at %s %s, error %v", e.Position, shortNumber(e.SequenceNumber), e.Err)
 			})
 		},
 	}

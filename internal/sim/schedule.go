@@ -30,7 +30,10 @@ type Schedule struct {
 	Grace        time.Duration // of processes that stop
 	Handoff      time.Duration // GracefulHandoffTimeout
 	From         From
-	Faults       []Fault // by time
+	// Reading is who reads by fan-out, SubscriptionTTL when subscriptions end; zero if nobody does.
+	Reading         Reading
+	SubscriptionTTL time.Duration
+	Faults          []Fault // by time
 }
 
 // From is where the application starts in the stream.
@@ -77,7 +80,7 @@ func (k Kind) weight() int {
 		return 2
 	case Slow, CutReplies, ThrottleStream, StreamErrors, Strategy:
 		return 1
-	case Night, DeleteStream: // placed by hand, see Draw
+	case CutEvents, SilentEvents, TakenEvents, LostConsumer, Night, DeleteStream: // placed by hand, see Draw
 		return 0
 	}
 	return 0
@@ -131,6 +134,7 @@ func Draw(seed uint64, lasts time.Duration) Schedule {
 	if from := rand.New(rand.NewPCG(seed, 0xf503)).IntN(6); from < 2 && s.Streams <= 1 {
 		s.From = Latest + From(from)
 	}
+	s.pushing()
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return s
 }
@@ -156,7 +160,7 @@ func (s Schedule) draw(r *rand.Rand, k Kind) Fault {
 		f.Lasts = between(d/4, 3*d)
 	case Outage:
 		f.Worker, f.Lasts = -1, between(d/4, 3*d)
-	case LostReplies, CutReplies, ThrottleTable, ThrottleStream, TableErrors, StreamErrors:
+	case LostReplies, CutReplies, ThrottleTable, ThrottleStream, TableErrors, StreamErrors, CutEvents, SilentEvents, TakenEvents:
 		f.Lasts, f.Part = between(d, 5*d), 0.05+0.6*r.Float64()
 	case LateReplies, LateRequests:
 		f.Lasts, f.Part, f.Delay = between(d, 5*d), 0.05+0.5*r.Float64(), between(d/10, 2*d)
@@ -168,15 +172,15 @@ func (s Schedule) draw(r *rand.Rand, k Kind) Fault {
 		f.Lasts, f.Delay = between(d, 5*d), between(d/4, 2*d)
 	case FailingUser, PanickingUser:
 		f.Lasts, f.Part = between(d, 5*d), 0.2+0.6*r.Float64()
-	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, Night, DeleteStream:
+	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, LostConsumer, Night, DeleteStream:
 	}
 	switch k {
 	case LostReplies, CutReplies, ThrottleTable, TableErrors, LateReplies, LateRequests, StaleShards, StaleScans, SlowUser,
-		FailingUser, PanickingUser:
+		FailingUser, PanickingUser, CutEvents, SilentEvents, TakenEvents:
 		if r.IntN(2) == 0 {
 			f.Worker = -1
 		}
-	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, StreamErrors, ThrottleStream, Outage, Night, DeleteStream:
+	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, StreamErrors, ThrottleStream, Outage, LostConsumer, Night, DeleteStream:
 		f.Worker = -1
 	case Crash, CrashSameID, Replace, Stop, Suspend, Drift, Slow, CutTable, HangTable, LateThenCut, CutStream, HangStream:
 	}
@@ -227,8 +231,8 @@ func (s Schedule) String() string {
 		}
 		how = append(how, text)
 	}
-	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d streams of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, from %s, mended at %v",
-		s.Seed, s.Workers, strings.Join(how, ", "), s.Streams, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.From, s.Lasts)
+	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d streams of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, from %s, read %s, subscription TTL %v, mended at %v",
+		s.Seed, s.Workers, strings.Join(how, ", "), s.Streams, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.From, s.Reading, s.SubscriptionTTL, s.Lasts)
 	for i, f := range s.Faults {
 		fmt.Fprintf(&b, "\n  %2d %s", i, f)
 	}

@@ -19,7 +19,7 @@ type Limits struct {
 // a look for children or the audit of shards to 5 s and 20 s; rows of finished shards stay for keepFinished.
 func (s Schedule) limits() Limits {
 	return Limits{
-		Deliver: 3*s.longest() + s.Handoff + 30*time.Second,
+		Deliver: 3*s.longest() + s.Handoff + 30*time.Second + s.Reading.slowest(),
 		Settle:  6*s.longest() + s.Handoff + keepFinished + 40*time.Second,
 		Quiet:   4 * s.longest(),
 		Stop:    s.Grace + 5*time.Second,

@@ -29,6 +29,9 @@ type tapRules struct {
 	late   map[*lateRule]bool
 	stale  map[string]int               // by operation: how many faults ask for old replies
 	old    map[string]map[string]*reply // the newest replies by operation and request, if anybody may ask for them
+	// Of fan-out, see fanout.go.
+	streams map[*pushed]bool
+	stalled []chan struct{} // a channel of each HangStream, closed when it is over
 }
 
 type lateRule struct {
@@ -146,6 +149,9 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends a request, perhaps late: then it is served even if the client has given up meanwhile.
 func (t *tap) send(r *http.Request, op *rowOp) (*http.Response, error) {
+	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".SubscribeToShard") {
+		return t.subscribe(r)
+	}
 	var delay time.Duration
 	if op != nil { // others have no effect
 		delay = t.process.place.tap.delay()

@@ -55,6 +55,9 @@ func newWorld(ctx context.Context, s Schedule) *world {
 	if s.IteratorTTL > 0 {
 		opts = append(opts, emulator.WithIteratorTTL(s.IteratorTTL))
 	}
+	if s.SubscriptionTTL > 0 {
+		opts = append(opts, emulator.WithSubscriptionTTL(s.SubscriptionTTL))
+	}
 	w := &world{
 		s: s, root: context.WithoutCancel(ctx), server: emulator.New(opts...), j: newJudge(newHistory(), s.Failover, s.prefixes()), register: &register{},
 		stale: s.has(StaleShards) || s.has(StaleScans), next: map[string]int{}, by: s.Strategy,
@@ -102,7 +105,7 @@ func (w *world) addPlace() *place {
 	defer w.mu.Unlock()
 	n := len(w.places)
 	p := &place{n: n, client: "p" + strconv.Itoa(n), busy: make(chan struct{}, 1)}
-	p.tap = tapRules{random: rand.New(rand.NewPCG(w.s.Seed, uint64(n))), late: map[*lateRule]bool{}, stale: map[string]int{}, old: map[string]map[string]*reply{}}
+	p.tap = tapRules{random: rand.New(rand.NewPCG(w.s.Seed, uint64(n))), late: map[*lateRule]bool{}, stale: map[string]int{}, old: map[string]map[string]*reply{}, streams: map[*pushed]bool{}}
 	p.user = userTrouble{random: rand.New(rand.NewPCG(w.s.Seed, uint64(1000+n))), kinds: map[*Fault]bool{}}
 	w.places = append(w.places, p)
 	return p
