@@ -17,6 +17,7 @@ func Chain(hs ...*Hooks) *Hooks {
 		CheckpointRefused: chain(hs, func(h *Hooks) func(CheckpointEvent) { return h.CheckpointRefused }),
 		Subscribed:        chain(hs, func(h *Hooks) func(SubscribeEvent) { return h.Subscribed }),
 		Fetched:           chain(hs, func(h *Hooks) func(FetchEvent) { return h.Fetched }),
+		Trimmed:           chain(hs, func(h *Hooks) func(TrimmedEvent) { return h.Trimmed }),
 		Deaggregated:      chain(hs, func(h *Hooks) func(DeaggregateEvent) { return h.Deaggregated }),
 		BatchProcessed:    chain(hs, func(h *Hooks) func(BatchEvent) { return h.BatchProcessed }),
 		Retried:           chain(hs, func(h *Hooks) func(RetryEvent) { return h.Retried }),

@@ -114,6 +114,18 @@ type LifecycleConfig struct {
 	CallProcessRecordsEvenForEmptyRecordList bool
 }
 
+// TrimmedPolicy is what to do about records that may be lost.
+type TrimmedPolicy string
+
+// The policies of RetrievalConfig.OnTrimmed.
+const (
+	// ContinueReading goes on with the oldest record that there is, and tells of the gap.
+	ContinueReading TrimmedPolicy = "ContinueReading"
+	// FailRun ends the worker. The lease is released, so that the fleet's others end as well, one after the other, until somebody has
+	// decided what to do: that is a fleet that stands rather than skip a record.
+	FailRun TrimmedPolicy = "FailRun"
+)
+
 // RetrievalConfig is about reading from the stream.
 type RetrievalConfig struct {
 	// Mode is how records are fetched: [Polling], which shares what a shard gives with all other applications that poll it, or
@@ -135,6 +147,17 @@ type RetrievalConfig struct {
 	// MaxIdleTime bounds the pause between reads of a shard that brings nothing, which grows from IdleTime: the delay of
 	// the first record after a silence. Default 1s, or IdleTime if that is longer; IdleTime to 4min (an iterator lives 5min).
 	MaxIdleTime time.Duration
+
+	// BehindLatestThreshold is how far behind the newest record a shard may be and still count as caught up: below it reads are IdleTime apart,
+	// from it on the next one follows at once, as it does after a full answer. More makes fewer and larger reads of a shard that
+	// is always a little behind. It means nothing to FanOut. Default 1s; 1ms to 24h.
+	BehindLatestThreshold time.Duration
+
+	// OnTrimmed is what happens to a shard whose position, the record that was handled last, the stream does not keep any more, because
+	// nobody read it for longer than the stream's retention period: [ContinueReading] goes on with the oldest record that there is, with a
+	// warning and Hooks.Trimmed, which name the gap; [FailRun] ends Run with a *processor.TrimmedError that names it: nothing is skipped,
+	// and the checkpoint stays. Default ContinueReading. (KCL: none, it goes on and says nothing)
+	OnTrimmed TrimmedPolicy
 
 	// ByteBudget is how many bytes of record data may be fetched and not yet handled, all shards of the worker together; an
 	// aggregate counts as it came, and a little for each user record. It bounds memory while catching up; reads wait when it is spent. Default 256 MiB; at least 10 MiB, which is the largest

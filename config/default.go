@@ -30,6 +30,7 @@ const (
 	defaultMaxRecords             = 10_000
 	defaultIdleTime               = 200 * time.Millisecond
 	defaultMaxIdleTime            = time.Second
+	defaultBehindLatest           = time.Second // a reader at the tip can be a little behind without there being much to read
 	defaultByteBudget             = 256 << 20
 	defaultMaxPendingBatches      = 3
 	defaultKinesisTimeout         = 30 * time.Second
@@ -67,6 +68,7 @@ func Default(application, stream string) Config {
 			Mode:              Polling,
 			MaxRecords:        defaultMaxRecords,
 			IdleTime:          defaultIdleTime,
+			OnTrimmed:         ContinueReading,
 			ByteBudget:        defaultByteBudget,
 			MaxPendingBatches: defaultMaxPendingBatches,
 			Deaggregate:       true,
@@ -119,6 +121,8 @@ func (c Config) Complete() Config {
 	r.MaxRecords = cmp.Or(r.MaxRecords, defaultMaxRecords)
 	r.IdleTime = cmp.Or(r.IdleTime, defaultIdleTime)
 	r.MaxIdleTime = cmp.Or(r.MaxIdleTime, max(defaultMaxIdleTime, r.IdleTime))
+	r.BehindLatestThreshold = cmp.Or(r.BehindLatestThreshold, defaultBehindLatest)
+	r.OnTrimmed = cmp.Or(r.OnTrimmed, ContinueReading)
 	r.ByteBudget = cmp.Or(r.ByteBudget, defaultByteBudget)
 	r.MaxPendingBatches = cmp.Or(r.MaxPendingBatches, defaultMaxPendingBatches)
 	r.RequestTimeout = cmp.Or(r.RequestTimeout, defaultKinesisTimeout)

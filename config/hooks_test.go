@@ -85,6 +85,9 @@ func TestSlogHooks_levels(t *testing.T) {
 		"refused": {func(h *Hooks) {
 			h.CheckpointRefused(CheckpointEvent{Worker: "w", LeaseKey: "k", SequenceNumber: "5", Err: fault})
 		}, `level=WARN msg="checkpoint refused" worker=w lease=k sequence_number=5`},
+		"trimmed": {func(h *Hooks) {
+			h.Trimmed(TrimmedEvent{Worker: "w", LeaseKey: "k", Stream: "s", ShardID: "shard", Position: "5", First: "9"})
+		}, `level=WARN msg="records may be lost: the stream does not keep the position any more from which the shard was to be read on" worker=w lease=k stream=s shard=shard position=5 first=9`},
 		"panic": {func(h *Hooks) {
 			h.Panicked(PanicEvent{Worker: "w", LeaseKey: "k", What: "ProcessRecords", Value: "oh", Stack: []byte("main.go:7")})
 		}, `level=ERROR msg="user code panicked" worker=w lease=k what=ProcessRecords value=oh stack=main.go:7`},

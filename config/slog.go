@@ -131,6 +131,11 @@ func logRecords(h *Hooks, log *slog.Logger) {
 		log.Debug("subscribed to the shard", "worker", e.Worker, "lease", e.LeaseKey, "consumer", e.Consumer, "position", e.Position,
 			"sequence_number", e.SequenceNumber, "elapsed", e.Elapsed, "error", e.Err)
 	}
+	h.Trimmed = func(e TrimmedEvent) {
+		log.Warn("records may be lost: the stream does not keep the position any more from which the shard was to be read on", "worker", e.Worker,
+			"lease", e.LeaseKey, "stream", e.Stream, "shard", e.ShardID, "position", e.Position, "first", e.First, "first_arrival", e.FirstArrival,
+			"gone", e.Gone, "failed", e.Failed)
+	}
 	h.Deaggregated = func(e DeaggregateEvent) {
 		if e.Damaged > 0 {
 			log.Warn("records that begin like aggregates are handed over as they came", "worker", e.Worker, "lease", e.LeaseKey,

@@ -67,6 +67,12 @@ func (c Config) validate(tracked bool) error {
 	if whenSet(&f, "Retrieval.MaxIdleTime", r.MaxIdleTime, 200*time.Millisecond, 4*time.Minute) {
 		f.notBelow("Retrieval.MaxIdleTime", done.Retrieval.MaxIdleTime, "IdleTime", done.Retrieval.IdleTime)
 	}
+	whenSet(&f, "Retrieval.BehindLatestThreshold", r.BehindLatestThreshold, time.Millisecond, day)
+	switch r.OnTrimmed {
+	case "", ContinueReading, FailRun:
+	default:
+		f.add("Retrieval.OnTrimmed", strconv.Quote(string(r.OnTrimmed)), fmt.Sprintf("%q or %q", ContinueReading, FailRun))
+	}
 	if r.ByteBudget != 0 && r.ByteBudget < minByteBudget {
 		f.add("Retrieval.ByteBudget", strconv.FormatInt(r.ByteBudget, 10),
 			fmt.Sprintf("at least %d, one GetRecords answer of 10 MiB", minByteBudget))

@@ -166,6 +166,8 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 			func(c *Config) { c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = time.Second, 500*time.Millisecond },
 			`Retrieval.MaxIdleTime is 500ms, want at least IdleTime = 1s`,
 		},
+		{func(c *Config) { c.Retrieval.BehindLatestThreshold = 48 * time.Hour }, `Retrieval.BehindLatestThreshold is 48h0m0s, want 1ms to 24h0m0s`},
+		{func(c *Config) { c.Retrieval.OnTrimmed = "Skip" }, `Retrieval.OnTrimmed is "Skip", want "ContinueReading" or "FailRun"`},
 		{func(c *Config) { c.Retrieval.ByteBudget = 1 << 20 }, `Retrieval.ByteBudget is 1048576, want at least 10485760, one GetRecords answer of 10 MiB`},
 		{func(c *Config) { c.Retrieval.MaxPendingBatches = 101 }, `Retrieval.MaxPendingBatches is 101, want 1 to 100`},
 		{func(c *Config) { c.Retrieval.RequestTimeout = time.Hour }, `Retrieval.RequestTimeout is 1h0m0s, want 100ms to 5m0s`},

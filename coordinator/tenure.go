@@ -190,12 +190,13 @@ func (c *consumers) judge(ctx context.Context, e *entry, from checkpoint.Extende
 	if out.Finished || ended {
 		return true
 	}
+	_, trimmed := errors.AsType[*processor.TrimmedError](out.Err)
 	if isGone(out.Err) && c.streams.only == nil {
 		e.wait = c.streamOf(e).fail(loop.ClockOf(ctx).Now(), out.Err)
 		c.retried(e, out.Err, 1, e.wait)
 		return false
 	}
-	if isGone(out.Err) {
+	if trimmed || isGone(out.Err) {
 		select {
 		case c.fatal <- fmt.Errorf("shard %s: %w", e.held.Lease().Key, out.Err):
 		default: // another shard was first

@@ -77,7 +77,8 @@ func BenchmarkDrain(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			p := NewPolling(api, config.RetrievalConfig{
-				MaxRecords: 10_000, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second, ByteBudget: 256 << 20, MaxPendingBatches: 3,
+				MaxRecords: 10_000, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second, BehindLatestThreshold: time.Second,
+				ByteBudget: 256 << 20, MaxPendingBatches: 3,
 			}, PollingOptions{})
 			var g errgroup.Group
 			for i := range shards {

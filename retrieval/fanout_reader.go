@@ -97,6 +97,7 @@ func (s *subscriber) once(ctx context.Context, consumer string) (done bool, err 
 		if e == nil {
 			continue
 		}
+		s.heard = sub.at // an event may have waited in a buffer, but never for longer than a subscription lives
 		done, err := s.handOver(ctx, e, granted, s.clock.Since(asked))
 		if done || err != nil {
 			return done, err
@@ -117,6 +118,9 @@ func (s *subscriber) limit() time.Duration { return s.fanout.patience.limit(s.in
 // from is where the next subscription starts, in the words of a shard iterator.
 func (s *subscriber) from() *kinesis.GetShardIteratorInput {
 	in := &kinesis.GetShardIteratorInput{}
+	if s.recheck(); s.place.last == "" && !s.place.from.IsSentinel() {
+		s.resume = ""
+	}
 	if s.resume != "" {
 		in.ShardIteratorType, in.StartingSequenceNumber = types.ShardIteratorTypeAfterSequenceNumber, &s.resume
 		return in
@@ -130,6 +134,10 @@ func (s *subscriber) from() *kinesis.GetShardIteratorInput {
 func (s *subscriber) handOver(ctx context.Context, e *event, granted int64, elapsed time.Duration) (done bool, err error) {
 	s.trouble = trouble{}
 	page, data := e.records()
+	if err := s.trimmed(page); err != nil {
+		s.polling.budget.settle(&s.account, granted, 0, 0)
+		return false, err
+	}
 	came := len(page)
 	page = s.place.advance(page, s.expand)
 	bytes := data + int64(max(came, len(page)))*recordBytes

@@ -30,6 +30,7 @@ type world struct {
 	mu      sync.Mutex
 	retries []config.RetryEvent
 	fetches []config.FetchEvent
+	trims   []config.TrimmedEvent
 	seen    func(config.FetchEvent) // called for each fetch; may be nil
 	n       int                     // records put
 }
@@ -48,7 +49,7 @@ func alone(t *testing.T, shards int, f func(ctx context.Context, w *world), opts
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, server: emulator.New(opts...), cfg: config.RetrievalConfig{
 			MaxRecords: 10_000, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second,
-			ByteBudget: 64 << 20, MaxPendingBatches: 3, RequestTimeout: 30 * time.Second,
+			BehindLatestThreshold: time.Second, ByteBudget: 64 << 20, MaxPendingBatches: 3, RequestTimeout: 30 * time.Second,
 		}}
 		if err := w.server.CreateStream(stream, shards); err != nil {
 			t.Fatal(err)
@@ -65,6 +66,11 @@ func (w *world) hooks() *config.Hooks {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.retries = append(w.retries, ev)
+		},
+		Trimmed: func(ev config.TrimmedEvent) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.trims = append(w.trims, ev)
 		},
 		Fetched: func(ev config.FetchEvent) {
 			w.mu.Lock()

@@ -14,6 +14,7 @@ import (
 // asked less and less often.
 type pace struct {
 	idle, most time.Duration
+	far        int64         // milliseconds behind from which on a shard has not caught up
 	silence    time.Duration // pause after the last empty read
 	careful    int           // reads to come that keep to idle, because the service has refused one
 	// opening: nothing was read yet. The owner before us may have read everything a moment ago and handed the shard over; then
@@ -21,10 +22,7 @@ type pace struct {
 	opening bool
 }
 
-const (
-	carefulReads = 100  // about 20 s at five a second
-	farBehind    = 1000 // milliseconds: a reader at the tip can be some of them behind without there being much to read
-)
+const carefulReads = 100 // about 20 s at five a second
 
 // after takes the result of a read that succeeded: how many records came, whether there were as many as one read may give,
 // and how many milliseconds the shard is behind.
@@ -36,7 +34,7 @@ func (p *pace) after(records int, full bool, behind int64) time.Duration {
 	}
 	if records > 0 || behind > 0 {
 		p.silence = 0
-		if records > 0 && (full || behind >= farBehind) && !careful {
+		if records > 0 && (full || behind >= p.far) && !careful {
 			return 0
 		}
 		return spread(p.idle)

@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"math"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
@@ -20,6 +21,8 @@ type place struct {
 	// last is the last record that was read, if it comes after from. Until then from stands, because a record may hold
 	// several user records of which from names one: a reader that began after that record would lose the rest.
 	last string
+	// found: the record that from names was seen, or one after it. From then on records come in one piece.
+	found bool
 }
 
 // iterator asks for an iterator at the place.
@@ -80,6 +83,36 @@ func after(records []processor.Record, old func(checkpoint.ExtendedSequenceNumbe
 		records = records[1:]
 	}
 	return records
+}
+
+// lacks takes a page, before advance does, and reports whether it shows that the record is not there any more that from names: one
+// that comes after it is the first. It says so once.
+func (p *place) lacks(page []processor.Record) bool {
+	if p.found || p.last != "" || p.from.IsSentinel() || len(page) == 0 {
+		return false
+	}
+	p.found = true
+	return page[0].Position().Compare(checkpoint.ExtendedSequenceNumber{SequenceNumber: p.from.SequenceNumber}) > 0
+}
+
+// recheck makes the next iterator begin at the last record that was read and not after it, so that lacks can tell whether it is still
+// there. All that is in that record was handed over, or was with another reader's.
+func (p *place) recheck() {
+	if p.last != "" {
+		p.from, p.last = checkpoint.ExtendedSequenceNumber{SequenceNumber: p.last, SubSequenceNumber: math.MaxInt64}, ""
+	}
+	p.found = false
+}
+
+// position is where reading is to go on, for people.
+func (p *place) position() string {
+	switch {
+	case p.last != "":
+		return p.last
+	case p.from.SubSequenceNumber == math.MaxInt64:
+		return p.from.SequenceNumber
+	}
+	return p.from.String()
 }
 
 // opened takes note of an iterator that was made for in when the service's clock showed now. That clock has no fractions,

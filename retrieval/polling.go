@@ -75,7 +75,8 @@ type Start struct {
 // The source reads ahead on a goroutine of its own until Close, or until ctx is done, whose clock it lives by. Its Next
 // returns an error other than ctx's cause only if the stream does not exist any more, which wraps
 // shardsync.ErrStreamNotFound, or if From is a record of a stream of that name that was deleted before this one was created,
-// which wraps shardsync.ErrOtherHistory; both are a *shardsync.PermanentError. Everything else but the end of the shard is retried for ever, and reported to
+// which wraps shardsync.ErrOtherHistory (both are a *shardsync.PermanentError), or if the stream does not keep the place any more where reading
+// is to go on and RetrievalConfig.OnTrimmed is FailRun: a *processor.TrimmedError. Everything else but the end of the shard is retried for ever, and reported to
 // Hooks.Retried, also missing permissions: somebody may give them back, and a worker that stopped would not notice.
 func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource, error) {
 	return p.open(ctx, start, func(ctx context.Context, r *reader) error { return r.run(ctx) })
@@ -112,7 +113,7 @@ func newReader(ctx context.Context, p *Polling, start Start) *reader {
 		start:   start,
 		clock:   loop.ClockOf(ctx),
 		place:   place{from: start.From, at: start.StartAt},
-		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime, opening: true},
+		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime, far: p.cfg.BehindLatestThreshold.Milliseconds(), opening: true},
 		want:    mostBytes,
 		// One batch more is in the reader's hand while the channel is full.
 		batches: make(chan processor.Batch, max(p.cfg.MaxPendingBatches-1, 0)),

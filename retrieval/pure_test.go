@@ -45,7 +45,7 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 		"a record after silence": {before: make([]reading, 50), last: reading{1, false, 0}, want: idle},
 		"silence after a record": {before: append(make([]reading, 50), reading{1, false, 0}), last: reading{}, want: idle},
 	} {
-		p := pace{idle: idle, most: most, opening: c.opening}
+		p := pace{idle: idle, most: most, far: 1000, opening: c.opening}
 		if c.refused {
 			p.refused()
 		}
@@ -57,7 +57,7 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 			t.Errorf("%s: %v, want %v and at most an eighth more", name, got, c.want)
 		}
 	}
-	p := pace{idle: idle, most: most}
+	p := pace{idle: idle, most: most, far: 1000}
 	p.refused()
 	for range carefulReads {
 		if p.after(10_000, true, 5000) == 0 {

@@ -33,7 +33,8 @@ type reader struct {
 	want     int64 // bytes that the next page may have
 	perRec   int64 // bytes of a record, 0 if none was seen
 	trouble  trouble
-	placed   bool // a refused place was looked into
+	placed   bool      // a refused place was looked into
+	heard    time.Time // when the last answer with which reading went on was asked for; zero if there was none
 	batches  chan processor.Batch
 	final    struct {
 		end    *processor.End
@@ -78,6 +79,7 @@ func (r *reader) run(ctx context.Context) error {
 
 // open makes an iterator at the place where the reader stands. It returns without one after a fault that it has waited for.
 func (r *reader) open(ctx context.Context) (done bool, err error) {
+	r.recheck()
 	in := &kinesis.GetShardIteratorInput{StreamName: &r.start.Stream, StreamARN: optional(r.start.StreamARN), ShardId: &r.start.ShardID}
 	r.place.iterator(in)
 	var out *kinesis.GetShardIteratorOutput
@@ -147,9 +149,13 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 		done, err = r.failed(ctx, "get records", err)
 		return 0, done, err
 	}
-	r.trouble = trouble{}
+	r.trouble, r.heard = trouble{}, began
 
 	page, data := records(out.Records)
+	if err := r.trimmed(page); err != nil {
+		b.settle(&r.account, granted, 0, 0)
+		return 0, false, err
+	}
 	came := len(page)
 	page = r.place.advance(page, r.expand)
 	// Aggregates count as they came, since user records are slices of them; but each has a struct.

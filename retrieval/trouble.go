@@ -133,6 +133,9 @@ func (r *reader) vanished(ctx context.Context, what string, cause error) (done b
 		return false, r.detector().permanent(r.start.Stream, fmt.Sprintf("read shard %s of stream %q", r.start.ShardID, r.start.Stream),
 			fmt.Errorf("%w: it has no such shard, and no shards that followed it", shardsync.ErrOtherHistory))
 	case err == nil && !at.listed:
+		if err := r.skip(config.TrimmedEvent{Gone: true}); err != nil {
+			return false, err
+		}
 		r.final.end = &processor.End{Children: at.children, Gone: true}
 		return true, nil
 	case context.Cause(ctx) != nil:

@@ -1,0 +1,47 @@
+package retrieval
+
+import (
+	"time"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/processor"
+)
+
+// leastRetention is less than any stream keeps its records (24 h is the shortest that can be set), by the hour that clocks may be
+// wrong. A reader that has been answered within that time has missed nothing.
+const leastRetention = 23 * time.Hour
+
+// recheck makes the next position one that shows whether it is still there, if so much time has passed since the reader was last
+// answered that it may not be. Otherwise reading goes on after the last record, which may have been trimmed long ago without any
+// loss, as in a shard in which nothing happened.
+//
+// Wall time counts, not the monotonic clock, which stands still while the machine is suspended.
+func (r *reader) recheck() {
+	if !r.heard.IsZero() && r.clock.Now().Round(0).Sub(r.heard.Round(0)) > leastRetention {
+		r.place.recheck()
+	}
+}
+
+// trimmed looks at a page before it is handed over, and tells if records between the position that was asked for and the first
+// record that came may be lost. The error says that nothing is to be handed over any more.
+func (r *reader) trimmed(page []processor.Record) error {
+	if !r.place.lacks(page) {
+		return nil
+	}
+	return r.skip(config.TrimmedEvent{First: page[0].SequenceNumber, FirstArrival: page[0].ApproximateArrival})
+}
+
+// skip tells of records that may be lost. The error is the configuration's no to going on without them.
+func (r *reader) skip(ev config.TrimmedEvent) error {
+	ev.Worker, ev.LeaseKey = r.polling.opts.Worker, r.start.LeaseKey
+	ev.Stream, ev.ShardID = r.start.Stream, r.start.ShardID
+	ev.Position = r.place.position()
+	ev.Failed = r.polling.cfg.OnTrimmed == config.FailRun
+	if f := r.polling.opts.Hooks.Trimmed; f != nil {
+		f(ev)
+	}
+	if ev.Failed {
+		return &processor.TrimmedError{TrimmedEvent: ev}
+	}
+	return nil
+}
