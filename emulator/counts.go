@@ -9,7 +9,7 @@ import (
 // field stands for all.
 type CountKey struct {
 	Client    string  // as given to ClientConfig; on a port, the access key id
-	Service   Service // Kinesis or DynamoDB
+	Service   Service // Kinesis, DynamoDB or DynamoDBStreams
 	Operation string  // as UpdateItem
 }
 

@@ -5,6 +5,8 @@
 //	if err := server.CreateStream("orders", 4); err != nil { … }
 //	worker, err := shardlease.New(config.Default("orders-audit", "orders"), server.AWSConfig(), factory)
 //
+// The streams of DynamoDB's tables (DynamoDB Streams) are there, too, on the same endpoint.
+//
 // [Server.AWSConfig] gives the real AWS SDK a client that reaches the server without a socket, so that a whole fleet
 // runs inside a testing/synctest bubble, hours of lease traffic in seconds; [Server.Listen] offers the same on a port,
 // for other processes. [Server.Inject] adds faults, [Server.Counts] tells what was asked and what it would have cost,

@@ -71,7 +71,7 @@ func DelayReply(d time.Duration) Effect { return Effect{kind: delayReplyEffect, 
 func Freeze() Effect { return Effect{kind: freezeEffect} }
 
 // Throttle answers with the throttling error of the service and operation (ProvisionedThroughputExceededException, or
-// LimitExceededException and ThrottlingException of control calls) and applies nothing.
+// LimitExceededException and ThrottlingException of control calls and of DynamoDB Streams) and applies nothing.
 func Throttle() Effect { return Effect{kind: throttleEffect} }
 
 // Fail answers with an error of this HTTP status, code and message and applies nothing.
@@ -225,6 +225,10 @@ func throttling(key CountKey) *wire.Error {
 	case DynamoDB:
 		if !slices.Contains(dataCalls, key.Operation) {
 			code = "ThrottlingException"
+		}
+	case DynamoDBStreams:
+		if code = "ThrottlingException"; key.Operation == "GetRecords" {
+			code = "LimitExceededException"
 		}
 	}
 	return &wire.Error{Status: http.StatusBadRequest, Code: code, Message: "Rate exceeded: " + key.Operation + " throttled by a fault rule"}

@@ -12,6 +12,9 @@ type settings struct {
 	indexLag        time.Duration
 	iteratorTTL     time.Duration
 	subscriptionTTL time.Duration
+	streamShards    int
+	streamShardLife time.Duration
+	streamRetention time.Duration
 }
 
 // WithLimits makes the server throttle as the services do: Kinesis shards take 1000 records and 1 MiB and give 2 MiB
@@ -41,7 +44,7 @@ func WithIndexLag(d time.Duration) Option {
 }
 
 // WithIteratorTTL sets how long a shard iterator is good for. The default, also for values that are not positive, is
-// the service's 5 minutes.
+// the services' 5 minutes, 15 for the streams of DynamoDB's tables.
 func WithIteratorTTL(d time.Duration) Option {
 	return func(s *settings) { s.iteratorTTL = d }
 }
@@ -50,4 +53,20 @@ func WithIteratorTTL(d time.Duration) Option {
 // also for values that are not positive, is the service's 5 minutes.
 func WithSubscriptionTTL(d time.Duration) Option {
 	return func(s *settings) { s.subscriptionTTL = d }
+}
+
+// WithTableStreamShards sets how many shards the stream of a DynamoDB table has when it is enabled. The default, also for values
+// below 1, is 1; the service has one for each partition of the table.
+func WithTableStreamShards(n int) Option { return func(s *settings) { s.streamShards = n } }
+
+// WithTableStreamShardLife sets how old a shard of a DynamoDB table's stream becomes before one that follows takes its place. The
+// default, also for values that are not positive, is about what the service does, 4 hours. [Server.RollTableStream] does it at once.
+func WithTableStreamShardLife(d time.Duration) Option {
+	return func(s *settings) { s.streamShardLife = max(0, d) }
+}
+
+// WithTableStreamRetention sets how long the streams of DynamoDB tables keep records, shards that are closed, and streams that were
+// disabled. The default, also for values that are not positive, is the service's 24 hours.
+func WithTableStreamRetention(d time.Duration) Option {
+	return func(s *settings) { s.streamRetention = max(0, d) }
 }

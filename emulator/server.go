@@ -14,18 +14,21 @@ import (
 	"github.com/shardlease/shardlease/emulator/internal/wire"
 )
 
-// Service names one of the two emulated services.
+// Service names one of the emulated services.
 type Service string
 
 // The emulated services.
 const (
 	Kinesis  Service = "kinesis"
 	DynamoDB Service = "dynamodb"
+	// DynamoDBStreams are the streams of DynamoDB's tables, on the same endpoint.
+	DynamoDBStreams Service = "dynamodbstreams"
 )
 
-// Server is both services in memory. It is an http.Handler, safe for concurrent use; make it with [New].
+// Server is all services in memory. It is an http.Handler, safe for concurrent use; make it with [New].
 type Server struct {
 	kinesis   *kinesis.Service
+	dynamodb  *dynamodb.DynamoDB
 	services  map[string]backend // by the prefix of X-Amz-Target
 	faults    faults
 	counts    counter
@@ -54,12 +57,15 @@ func New(opts ...Option) *Server {
 	})
 	d := &dynamodb.DynamoDB{
 		TableDelay: set.controlDelay, IndexDelay: set.indexDelay, IndexLag: set.indexLag, Limits: set.limits,
+		StreamShards: set.streamShards, StreamShardLife: set.streamShardLife, StreamRetention: set.streamRetention,
+		StreamIteratorTTL: max(0, set.iteratorTTL),
 	}
 	s := &Server{
-		kinesis: k,
+		kinesis: k, dynamodb: d,
 		services: map[string]backend{
-			"Kinesis_20131202":  {Kinesis, kinesis.Codecs, func(string) string { return "" }, k},
-			"DynamoDB_20120810": {DynamoDB, dynamodb.Codecs, dynamoNamespace, d},
+			"Kinesis_20131202":     {Kinesis, kinesis.Codecs, func(string) string { return "" }, k},
+			"DynamoDB_20120810":    {DynamoDB, dynamodb.Codecs, dynamoNamespace, d},
+			dynamodb.StreamsTarget: {DynamoDBStreams, dynamodb.Codecs, dynamoNamespace, d},
 		},
 		counts: counter{by: Counts{}},
 	}
@@ -119,7 +125,7 @@ func (s *Server) serve(client string, w http.ResponseWriter, r *http.Request) er
 		return nil
 	}
 	key := CountKey{Client: client, Service: service.name, Operation: operation}
-	resp := &response{to: w, ctx: r.Context(), crc: service.name == DynamoDB, cut: -1}
+	resp := &response{to: w, ctx: r.Context(), crc: service.name != Kinesis, cut: -1}
 	var used wire.Usage
 	err = s.apply(key, service, resp, r, body, &used)
 

@@ -1,4 +1,4 @@
-// Package sourcetest answers whether a server behaves as Kinesis does, in everything that reading a stream through
+// Package sourcetest answers whether a server behaves as Kinesis does, or as DynamoDB Streams do, in everything that reading a stream through
 // leases relies on: one suite for the emulator and for foreign servers.
 //
 // A server that lacks something declares it in [Features]; the suite then logs "declared missing: …" and expects the case

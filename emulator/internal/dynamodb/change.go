@@ -48,6 +48,9 @@ func (i Item) at(path []string) (v value) {
 // commit makes a change visible and tells who watches, in the order in which changes take effect.
 func (d *DynamoDB) commit(c *call, name string, t *table, ch change) {
 	t.commit(c.now, ch)
+	if t.stream != nil {
+		t.stream.note(c.now, ch)
+	}
 	if d.Changed != nil && (ch.old != nil || ch.new != nil) {
 		d.Changed(Change{Client: c.client, Table: name, At: c.now, Old: Item{ch.old}, New: Item{ch.new}})
 	}

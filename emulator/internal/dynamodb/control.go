@@ -20,6 +20,7 @@ func (d *DynamoDB) createTable(p *params) (action, *wire.Error) {
 	t.throughput = capacity
 	t.protected, _ = p.flag("DeletionProtectionEnabled")
 	t.tags = readTags(p)
+	view, streamed, _ := streamSpecification(p)
 	if err := checkName("tableName", t.name); err != nil {
 		p.fail(err)
 	}
@@ -58,6 +59,9 @@ func (d *DynamoDB) createTable(p *params) (action, *wire.Error) {
 			x.readyAt = t.activeAt
 		}
 		d.tables[t.name] = t
+		if streamed {
+			d.enableStream(c.now, t, view)
+		}
 		return output{"TableDescription": t.describe(c.now)}, nil
 	}, p.done()
 }
@@ -101,6 +105,9 @@ func (d *DynamoDB) deleteTable(p *params) (action, *wire.Error) {
 			return nil, invalid("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
 		}
 		t.goneAt = c.now.Add(max(0, d.TableDelay))
+		if t.stream.enabled() {
+			t.stream.disable(c.now, d.TableDelay)
+		}
 		return output{"TableDescription": t.describe(c.now)}, nil
 	}, p.done()
 }
@@ -135,6 +142,9 @@ type tableUpdate struct {
 	hasCapacity bool
 	protect     bool
 	hasProtect  bool
+	view        string
+	streamed    bool
+	hasStream   bool
 	create      *index
 	hasIndexCap bool
 	remove      string
@@ -149,8 +159,9 @@ func (d *DynamoDB) updateTable(p *params) (action, *wire.Error) {
 	}
 	u.capacity, u.hasCapacity = given(p)
 	u.protect, u.hasProtect = p.flag("DeletionProtectionEnabled")
+	u.view, u.streamed, u.hasStream = streamSpecification(p)
 	p.structures("GlobalSecondaryIndexUpdates", u.readIndex)
-	if u.billing == "" && !u.hasCapacity && !u.hasProtect && u.create == nil && u.remove == "" && len(u.resize) == 0 {
+	if u.billing == "" && !u.hasStream && !u.hasCapacity && !u.hasProtect && u.create == nil && u.remove == "" && len(u.resize) == 0 {
 		p.fail(invalid("At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"))
 	}
 	return func(c *call) (output, *wire.Error) {
@@ -251,6 +262,12 @@ func (d *DynamoDB) change(c *call, t *table, u tableUpdate) *wire.Error {
 	if err := next.checkUsed(); err != nil {
 		return err
 	}
+	switch on := t.stream.enabled(); {
+	case u.hasStream && u.streamed && on:
+		return invalid("Table already has an enabled stream: TableName: %s", t.name)
+	case u.hasStream && !u.streamed && !on:
+		return invalid("Table already has a disabled stream: TableName: %s", t.name)
+	}
 
 	if u.create != nil {
 		u.create.readyAt = c.now.Add(indexDelay)
@@ -267,6 +284,12 @@ func (d *DynamoDB) change(c *call, t *table, u tableUpdate) *wire.Error {
 	}
 	next.updatedAt = c.now.Add(delay)
 	*t = next
+	switch {
+	case u.hasStream && u.streamed:
+		d.enableStream(c.now, t, u.view)
+	case u.hasStream:
+		t.stream.disable(c.now, delay)
+	}
 	return nil
 }
 
@@ -325,6 +348,12 @@ func (t *table) describe(now time.Time) output {
 	}
 	if indexes != nil {
 		out["GlobalSecondaryIndexes"] = indexes
+	}
+	if s := t.stream; s != nil {
+		out["LatestStreamArn"], out["LatestStreamLabel"] = s.arn, s.label
+		if s.enabled() {
+			out["StreamSpecification"] = output{"StreamEnabled": true, "StreamViewType": s.view}
+		}
 	}
 	return out
 }

@@ -3,7 +3,7 @@
 //
 // What it knows it does as the service documents it, limits and error texts included. What it does not know, be it an
 // operation, a parameter or a value, it refuses with a typed error that names the thing; there are no silent wrong answers.
-// Left out are streams, backups other than the flag of point-in-time recovery, local secondary indexes, global tables, PartiQL.
+// DynamoDB Streams of the tables are there, too (stream.go). Left out are backups other than the flag of point-in-time recovery, local secondary indexes, global tables, PartiQL.
 // Every read is consistent; only the secondary indexes can be made to lag. Expired items (UpdateTimeToLive) stay, as they do
 // at the service for up to some days.
 //
@@ -19,6 +19,7 @@
 //	ordered.go    ordered keys          table.go    one table             index.go   secondary indexes
 //	schema.go     CreateTable's rules   control.go  table calls           settings.go  recovery, expiry, tags
 //	write.go      Put, Update, Delete   read.go     Get, Query, Scan      query.go   key conditions
+//	stream.go     a table's stream      streamcalls.go  DynamoDB Streams' own calls
 //	batch.go      batches               transact.go transactions          capacity.go  units, throttling, counts
 //
 // # Concurrency

@@ -27,13 +27,21 @@ type DynamoDB struct {
 	// Limits makes provisioned tables and indexes throttle, with up to 300 s of unused capacity saved, and bounds on-demand
 	// ones by what the service gives a new table: 12,000 read and 4,000 write units a second.
 	Limits bool
+	// StreamShards is how many shards a new stream of a table has; at least 1.
+	StreamShards int
+	// StreamShardLife is how old a shard becomes before one that follows takes its place, StreamRetention how long records, and closed
+	// shards without records, are kept, StreamIteratorTTL how long a shard iterator is good for. Zero means what the service does:
+	// 4 hours, 24 hours, 15 minutes.
+	StreamShardLife, StreamRetention, StreamIteratorTTL time.Duration
 	// Changed, if set, is called with every write, under the lock: it must not wait, nor call the service.
 	Changed func(Change)
 
-	mu       sync.Mutex
-	tables   map[string]*table
-	tokens   map[string]usedToken // ClientRequestTokens of transactions
-	programs programs             // parsed expressions; has a lock of its own
+	mu        sync.Mutex
+	tables    map[string]*table
+	tokens    map[string]usedToken // ClientRequestTokens of transactions
+	streams   []*stream            // by creation; the last of a table that is enabled is its own
+	describes perSecond            // calls of DescribeStream
+	programs  programs             // parsed expressions; has a lock of its own
 }
 
 // operation decodes a request and returns what to do under the lock.
@@ -78,9 +86,12 @@ var operations = map[string]operation{
 	"TransactWriteItems": (*DynamoDB).transactWriteItems,
 }
 
-// ServeHTTP answers one call in awsJson1.0, the operation named by X-Amz-Target. It notes the capacity used with [wire.Charge].
+// StreamsTarget is the prefix of X-Amz-Target that names an operation of DynamoDB Streams.
+const StreamsTarget = "DynamoDBStreams_20120810"
+
+// ServeHTTP answers one call in awsJson1.0 to either service, the operation named by X-Amz-Target. It notes the capacity used with [wire.Charge].
 func (d *DynamoDB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	target, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	codec, fault := wire.CodecFor(r.Header.Get("Content-Type"), Codecs...)
 	if fault != nil {
 		writeError(w, wire.JSON10, fault)
@@ -91,7 +102,11 @@ func (d *DynamoDB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, codec, serialization("read the body of %s: %v", operation, err))
 		return
 	}
-	out, used, fault := d.do(wire.ClientOf(r.Context()), operation, codec, body)
+	known := operations
+	if target == StreamsTarget {
+		known = streamOperations
+	}
+	out, used, fault := d.do(wire.ClientOf(r.Context()), operation, known[operation], codec, body)
 	wire.Charge(r.Context(), used.read, used.write)
 	if fault != nil {
 		writeError(w, codec, fault)
@@ -105,8 +120,7 @@ type units struct{ read, write float64 }
 
 // do answers one call: the operation's output or a modelled error, and what it cost either way. The output holds stored
 // values that nobody changes any more, so it may be encoded at leisure.
-func (d *DynamoDB) do(client, name string, codec wire.Codec, body []byte) (output, units, *wire.Error) {
-	op := operations[name]
+func (d *DynamoDB) do(client, name string, op operation, codec wire.Codec, body []byte) (output, units, *wire.Error) {
 	if op == nil {
 		return nil, units{}, wire.Errorf("UnknownOperationException", "the emulator does not know the DynamoDB operation %q", name)
 	}

@@ -186,6 +186,8 @@ type table struct {
 	expiry     string // the attribute of UpdateTimeToLive, "" if off
 	tags       map[string]string
 
+	stream *stream // the last one, nil if there never was one
+
 	rows    ordered
 	bytes   int
 	indexes []*index

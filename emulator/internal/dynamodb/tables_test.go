@@ -129,7 +129,10 @@ func TestCreateTable_refusesFaultyDefinitions(t *testing.T) {
 		{replaced(`"AttributeDefinitions":[`, `"AttributeDefinitions":[{"AttributeName":"z","AttributeType":"S"},`), bad + "Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions: Some AttributeDefinitions are not used. AttributeDefinitions: [leaseKey, z], keys used: [leaseKey]"},
 		{replaced(`"HASH"`, `"RANGE"`), v + "Invalid KeySchema: The first KeySchemaElement is not a HASH key type"},
 		{replaced(`"AttributeType":"S"`, `"AttributeType":"BOOL"`), v + "1 validation error detected: Value 'BOOL' at 'attributeType' failed to satisfy constraint: Member must satisfy enum value set: [S, N, B]"},
-		{replaced(`"TableName"`, `"LocalSecondaryIndexes":[],"StreamSpecification":{"StreamEnabled":true},"TableName"`), v + "CreateTable: the emulator does not know the parameter LocalSecondaryIndexes, StreamSpecification"},
+		{replaced(`"TableName"`, `"LocalSecondaryIndexes":[],"TableClass":"STANDARD","TableName"`), v + "CreateTable: the emulator does not know the parameter LocalSecondaryIndexes, TableClass"},
+		{replaced(`"TableName"`, `"StreamSpecification":{"StreamEnabled":true},"TableName"`), v + "One or more parameter values were invalid: StreamViewType must be specified when StreamEnabled is true"},
+		{replaced(`"TableName"`, `"StreamSpecification":{"StreamEnabled":false,"StreamViewType":"NEW_IMAGE"},"TableName"`), v + "One or more parameter values were invalid: StreamViewType must not be specified when StreamEnabled is false"},
+		{replaced(`"TableName"`, `"StreamSpecification":{},"TableName"`), v + "1 validation error detected: Value null at 'streamSpecification.streamEnabled' failed to satisfy constraint: Member must not be null"},
 		{replaced(`"TableName"`, `"GlobalSecondaryIndexes":[{"IndexName":"idx","KeySchema":[{"AttributeName":"leaseKey","KeyType":"HASH"}]}],"TableName"`), bad + "Unknown ProjectionType: null"},
 	} {
 		expect(t, service, "CreateTable", c.body, c.want)
