@@ -161,6 +161,7 @@ func (f *fleet) judge(p *process, err error) {
 	case asked == "":
 		f.ledger.blame("%s %s, without being asked to", p.id, end)
 	case err == nil:
+	case asked == stopWord && p.stillborn(exit): // faults may follow one another at once
 	case strict || !crashed || exit.ExitCode() != 1: // a panic's is 2
 		f.ledger.blame("%s, asked to stop, %s", p.id, end)
 	default:
@@ -168,6 +169,15 @@ func (f *fleet) judge(p *process, err error) {
 		f.wrongly++
 		f.mu.Unlock()
 	}
+}
+
+// stillborn says whether SIGTERM came before the process's main had begun to listen for it, which is before it does or logs anything.
+func (p *process) stillborn(exit *exec.ExitError) bool {
+	if exit == nil {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM && lastLine(p.log) == ""
 }
 
 // The ways to be told to end.
