@@ -177,11 +177,11 @@ JAVA := go test -count=1 -v -parallel 2 ./integration/javakcl -java
 JAVA_SHOWN := grep --line-buffered -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 .PHONY: java
-java: ## the real Java KCL: 3.5.1 alone on the emulator, and 2.7.2 mixed with Go workers, with a short failover time
-	@set -o pipefail; $(JAVA) -timeout 8m -run 'TestJavaAlone/3.5.1_3X|TestMixedFleet/2.7.2' -java-failover 5s -java-settled 15s -java-watch 30s -java-stop 15s | $(JAVA_SHOWN)
+java: ## the real Java KCL: 3.5.1 alone on the emulator, by polling and by fan-out, and 2.7.2 mixed with Go workers, with a short failover time
+	@set -o pipefail; $(JAVA) -timeout 8m -run 'TestJavaAlone/3.5.1_3X|TestFanOut/3.5.1_3X|TestMixedFleet/2.7.2' -java-failover 5s -java-settled 15s -java-watch 30s -java-stop 15s | $(JAVA_SHOWN)
 
 .PHONY: java-full
-java-full: ## both versions in all modes: alone, mixed, replaced worker by worker in both directions, changed to 3.x mode (30 min)
+java-full: ## both versions in all modes: alone, mixed, replaced worker by worker in both directions, by polling and by fan-out, changed to 3.x mode (35 min)
 	@set -o pipefail; $(JAVA) -timeout 90m | $(JAVA_SHOWN)
 
 .PHONY: ci

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/audit"
 )
@@ -27,6 +28,7 @@ type fleet struct {
 	program     program
 	generation  generation
 	app, stream string
+	mode        config.RetrievalMode // of all workers; ours unless said otherwise
 	server      *emulator.Server
 	url         string
 	kinesis     *kinesis.Client
@@ -45,13 +47,14 @@ type fleet struct {
 	tokens   map[string]int64 // of a worker's tenure: its rank, by when it was heard of
 	faults   []string         // of workers' reports
 	produced map[string]int64
+	last     map[string]string // by shard: the sequence number of its last record
 }
 
-func newFleet(t *testing.T, g generation, shards int) *fleet {
+func newFleet(t *testing.T, g generation, shards int, opts ...emulator.Option) *fleet {
 	t.Helper()
 	f := &fleet{
-		t: t, program: java(t), generation: g, app: "audited", stream: "orders", began: time.Now(),
-		server: emulator.New(), tokens: map[string]int64{}, produced: map[string]int64{},
+		t: t, program: java(t), generation: g, app: "audited", stream: "orders", mode: config.Polling, began: time.Now(),
+		server: emulator.New(opts...), tokens: map[string]int64{}, produced: map[string]int64{}, last: map[string]string{},
 	}
 	f.history = &history{table: f.app, taken: f.taken, rows: map[string]lease{}, writes: map[string]int{}, gone: map[string]bool{}}
 	f.requests = newRequests(f.app)
@@ -243,6 +246,7 @@ func (f *fleet) produce() (stop func()) {
 			f.mu.Lock()
 			for i := range entries {
 				f.produced[*entries[i].PartitionKey] = n
+				f.last[*out.Records[i].ShardId] = *out.Records[i].SequenceNumber
 			}
 			f.mu.Unlock()
 			select {

@@ -24,6 +24,7 @@ var explained = []struct {
 	{true, regexp.MustCompile(`Scheduler - Worker.run caught exception.*\n.*LeaderDecider uninitialized`), "KCL 3 in 2.x mode asks for the leader while it stops"},
 	{true, regexp.MustCompile(`\n.*InterruptedException`), "a request of KCL was interrupted by its own stop"},
 	{true, regexp.MustCompile(`Scheduler - Caught exception when initializing.*\n.*RejectedExecutionException`), "KCL was stopped while it started"},
+	{true, regexp.MustCompile(`DefaultChannelPipeline .*\n.*Subscriber cancelled before all events were published`), "KCL gives up a subscription of a lease that it stops reading"},
 	{true, regexp.MustCompile(`^java.util.concurrent.TimeoutException`), "a stop did not end"},
 	{false, regexp.MustCompile(`msg="checkpoint refused" .*lease lost: .* is \\?"java-\d\\?", a Java worker`), "KCL takes leases without asking their owner"},
 	{false, regexp.MustCompile(`msg="worker stopped" .* is in KCL 3\.x mode`), "that is refused"},

@@ -38,6 +38,7 @@ const envWorker = "SHARDLEASE_JAVAKCL_WORKER"
 type goWorker struct {
 	ID, Application, Stream, Endpoint string
 	Failover                          time.Duration
+	Mode                              config.RetrievalMode
 }
 
 func TestMain(m *testing.M) {
@@ -63,6 +64,7 @@ func beGoWorker(text string) error {
 	cfg := config.Default(g.Application, g.Stream)
 	cfg.WorkerID = g.ID
 	cfg.LeaseManagement.FailoverTime = g.Failover
+	cfg.Retrieval.Mode = g.Mode
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	cfg.Hooks = reporter.Hooks()
 	cloud := aws.Config{

@@ -34,7 +34,7 @@ type worker struct {
 func (f *fleet) startJava(id string) *worker {
 	f.t.Helper()
 	return f.start(&worker{id: id, java: true, cmd: f.program.command(f.generation,
-		"worker="+id, "application="+f.app, "stream="+f.stream, "endpoint="+f.url,
+		"worker="+id, "application="+f.app, "stream="+f.stream, "endpoint="+f.url, "retrieval="+string(f.mode),
 		fmt.Sprintf("failoverMillis=%d", failover.Milliseconds()), fmt.Sprintf("stopMillis=%d", stopTime.Milliseconds()),
 	)})
 }
@@ -57,7 +57,7 @@ func (f *fleet) startGo(id string) *worker {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	text, err := json.Marshal(goWorker{ID: id, Application: f.app, Stream: f.stream, Endpoint: f.url, Failover: *failover})
+	text, err := json.Marshal(goWorker{ID: id, Application: f.app, Stream: f.stream, Endpoint: f.url, Failover: *failover, Mode: f.mode})
 	if err != nil {
 		f.t.Fatal(err)
 	}

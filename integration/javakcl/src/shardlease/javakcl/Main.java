@@ -74,8 +74,12 @@ public final class Main {
     var tracker = new SingleStreamTracker(set.text("stream"), InitialPositionInStreamExtended.newInitialPosition(position));
     var configs = new ConfigsBuilder(tracker, set.text("application"), kinesis, dynamo, cloudWatch, set.text("worker"),
         () -> new Reporting(reports));
-    var polling = new PollingConfig(set.text("stream"), kinesis);
-    var retrieval = configs.retrievalConfig().retrievalSpecificConfig(polling);
+    var retrieval = configs.retrievalConfig(); // by fan-out, if nothing else is said
+    if (set.text("retrieval", "Polling").equals("Polling")) {
+      var polling = new PollingConfig(set.text("stream"), kinesis);
+      polling.idleTimeBetweenReadsInMillis(250);
+      retrieval.retrievalSpecificConfig(polling);
+    }
     var leases = configs.leaseManagementConfig();
     var coordinator = configs.coordinatorConfig();
 
@@ -86,7 +90,6 @@ public final class Main {
     coordinator.parentShardPollIntervalMillis(1_000);
     coordinator.shardConsumerDispatchPollIntervalMillis(250);
     coordinator.schedulerInitializationBackoffTimeMillis(500);
-    polling.idleTimeBetweenReadsInMillis(250);
     KCL3.configure(set, leases, coordinator);
 
     return new Scheduler(configs.checkpointConfig(), coordinator, leases, configs.lifecycleConfig(),
