@@ -251,6 +251,45 @@ func TestFanOut_eachRegistrationThatCannotBeRemovedIsNamed(t *testing.T) {
 	})
 }
 
+// One worker is killed and the other one stops: it leaves the registrations to the dead one, which will not remove them, and says
+// how to. To leave them to one that lives is nothing to look at.
+func TestFanOut_aStopThatLeavesRegistrationsToADeadWorkerNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	const said = "the application's consumers stay registered, and are paid for"
+	for name, dead := range map[string]bool{"dead": true, "alive": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleetOf(t, 4, "xs", "ys")
+				var log warnings
+				a, b := f.Start("a", leaving("xs", "ys")), f.Start("b", leaving("xs", "ys"), func(c *config.Config) { c.Logger = log.logger() })
+				time.Sleep(40 * time.Second)
+				if dead {
+					a.Kill()
+				}
+				if err := b.Stop(); err != nil {
+					t.Error(err)
+				}
+				lines := log.with("level=WARN", said)
+				if !dead {
+					if len(lines) != 0 {
+						t.Errorf("warnings %v, want none: another worker goes on", lines)
+					}
+					return
+				}
+				if len(lines) != 1 {
+					t.Fatalf("warnings %v, want one", lines)
+				}
+				for _, s := range []string{"xs", "ys"} {
+					if want := "shardlease consumers deregister --stream arn:aws:kinesis:us-east-1:000000000000:stream/" + s + " orders-audit"; !strings.Contains(lines[0], want) {
+						t.Errorf("%s\ndoes not say %s", lines[0], want)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestFanOut_aStopBeforeThereIsATableIsClean(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -282,6 +321,37 @@ func TestNew_refusesAClientThatCannotFanOut(t *testing.T) {
 	}
 	if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, shardlease.WithKinesis(api)); err != nil {
 		t.Error(err)
+	}
+}
+
+// The client for all would ask its own region for a stream that is not there, or for another one of that name.
+func TestNew_refusesAStreamOfAnotherRegionThanTheClients(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/" + fleettest.Stream
+	s := emulator.New()
+	api := kinesis.NewFromConfig(s.AWSConfig())
+	nothing := processor.Each(func(context.Context, processor.Record) error { return nil })
+	for name, c := range map[string]struct {
+		change func(*config.Config)
+		said   string
+	}{
+		"consumer": {func(c *config.Config) { c.Retrieval.FanOut.ConsumerARN = arn + "/consumer/audit:1" }, `Retrieval.FanOut.ConsumerARN is "` + arn + `/consumer/audit:1", want region us-east-1`},
+		"stream":   {func(c *config.Config) { c.StreamARN = arn }, `StreamARN is "` + arn + `", want region us-east-1`},
+		"consumer, and no name": {func(c *config.Config) {
+			c.StreamName, c.StreamARN, c.Retrieval.FanOut.ConsumerARN = "", arn, arn+"/consumer/audit:1"
+		}, `StreamARN is "` + arn + `", want region us-east-1`},
+	} {
+		cfg := fleettest.Config("a")
+		fanOut(&cfg)
+		c.change(&cfg)
+		for given, opts := range map[string][]shardlease.Option{"the worker's client": nil, "a given client": {shardlease.WithKinesis(api)}} {
+			if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, opts...); err == nil || !strings.Contains(err.Error(), c.said) {
+				t.Errorf("%s, %s: %v, want %s", name, given, err, c.said)
+			}
+		}
+		if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, shardlease.WithStreamClient(arn, api)); err != nil {
+			t.Errorf("%s, with a client of its own: %v", name, err)
+		}
 	}
 }
 

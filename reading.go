@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/awshttp"
-	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/retrieval"
@@ -76,34 +73,4 @@ func (o options) canFanOut(cfg config.Config) error {
 		faults = append(faults, fmt.Errorf("Retrieval.FanOut.ConsumerARN is %q, want none for several streams: each has a consumer of its own", cfg.Retrieval.FanOut.ConsumerARN))
 	}
 	return errors.Join(faults...)
-}
-
-// deregisterLimit is how long it may take to remove the registrations after a stop.
-const deregisterLimit = 5 * time.Second
-
-// leave removes the application's registrations, of all of its streams, if the configuration says so and nobody else can be reading with them: each
-// worker looks after it has given up its own leases, so that the last of several that stop at once finds no owner. It removes what the others have
-// registered, too, since they found an owner and left it. An owner that has
-// died counts as one. Who starts after that registers anew.
-func (r reading) leave(ctx context.Context) error {
-	if r.fanOut == nil || !r.cfg.Retrieval.FanOut.Deregister {
-		return nil
-	}
-	ctx, cancel := loop.Timeout(context.WithoutCancel(ctx), deregisterLimit, "deregister the application's consumers")
-	defer cancel()
-	listed, err := r.table.List(ctx)
-	if _, none := errors.AsType[*types.ResourceNotFoundException](err); none {
-		// A worker that is stopped while it begins. Without a table nobody owns a lease, and there is nothing that others could have read.
-		return r.fanOut.Deregister(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("look whether others read before the application's consumers are deregistered: %w", err)
-	}
-	for _, l := range listed.Leases {
-		if l.Owner != "" && l.Owner != r.cfg.WorkerID {
-			r.cfg.Logger.Info("the application's consumers stay registered: another worker owns leases", "worker", r.cfg.WorkerID, "owner", l.Owner, "lease", l.Key)
-			return nil
-		}
-	}
-	return r.fanOut.Deregister(ctx, r.streams(listed.Leases)...)
 }

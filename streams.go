@@ -32,7 +32,8 @@ type StreamTracker interface {
 	// error, a panic (Hooks.Panicked) or runtime.Goexit the worker goes on with what was named before, and asks again. If it
 	// does not return though its context has ended, that is logged, and it is not called again before it does; a stop leaves it
 	// behind, and Run's error says so. A stream whose configuration has a fault is reported once (Hooks.StreamFaulty) and left
-	// alone, neither read nor taken for a former one.
+	// alone, neither read nor taken for a former one. So is the second of two that are or may be the same stream, as one that is named by its
+	// name and by its ARN; of two that are named in the very same way the first counts.
 	Streams(ctx context.Context) ([]config.StreamConfig, error)
 }
 
@@ -95,6 +96,13 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 		}
 	}
 	m := streamMaker{region: regionOf(cloud, o.kinesis), clients: o.clients}
+	if arn := cfg.Complete().StreamARN; !o.several(cfg) && !m.reaches(arn) {
+		field, value := "StreamARN", arn
+		if cfg.StreamARN == "" { // it is that of the consumer's stream
+			field, value = "Retrieval.FanOut.ConsumerARN", cfg.Retrieval.FanOut.ConsumerARN
+		}
+		faults = append(faults, m.unreachable(field, value))
+	}
 	for i, c := range cfg.Streams {
 		if err := m.reachable(c.StreamARN); err != nil {
 			faults = append(faults, fmt.Errorf("Streams[%d].%w", i, err))
@@ -144,11 +152,20 @@ func (m *streamMaker) client(arn string) (api KinesisAPI, own bool) {
 
 // reachable returns an error if a stream lies in another region than the client for all, and has no client of its own.
 func (m *streamMaker) reachable(arn string) error {
-	parts := strings.Split(arn, ":")
-	if _, own := m.client(arn); own || m.region == "" || len(parts) != 6 || parts[3] == m.region {
+	if m.reaches(arn) {
 		return nil
 	}
-	return fmt.Errorf("StreamARN is %q, want region %s, which the Kinesis client has, or a client of its own (WithStreamClient)", arn, m.region)
+	return m.unreachable("StreamARN", arn)
+}
+
+func (m *streamMaker) reaches(arn string) bool {
+	parts := strings.Split(arn, ":")
+	_, own := m.client(arn)
+	return own || m.region == "" || len(parts) != 6 || parts[3] == m.region
+}
+
+func (m *streamMaker) unreachable(field, arn string) error {
+	return fmt.Errorf("%s is %q, want region %s, which the Kinesis client has, or a client of its own for the stream (WithStreamClient)", field, arn, m.region)
 }
 
 // only is the stream of a worker of one stream.

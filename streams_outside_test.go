@@ -145,7 +145,7 @@ func TestNew_refusesStreamsThatItCannotReach(t *testing.T) {
 		opts []shardlease.Option
 		want string
 	}{
-		"of another region":       {nil, `Streams[0].StreamARN is "` + arn + `", want region us-east-1, which the Kinesis client has, or a client of its own (WithStreamClient)`},
+		"of another region":       {nil, `Streams[0].StreamARN is "` + arn + `", want region us-east-1, which the Kinesis client has, or a client of its own for the stream (WithStreamClient)`},
 		"with a client":           {[]shardlease.Option{shardlease.WithStreamClient(arn, api)}, ""},
 		"with an account's":       {[]shardlease.Option{shardlease.WithStreamClient("arn:aws:kinesis:eu-west-1:111111111111:stream/*", api)}, ""},
 		"with a client for what?": {[]shardlease.Option{shardlease.WithStreamClient("orders", api), shardlease.WithStreamClient(arn, api)}, `WithStreamClient was given "orders"`},

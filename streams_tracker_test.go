@@ -279,6 +279,67 @@ func TestStreams_aFaultyOneIsWarnedAboutOnceAndAddedWhenItIsMended(t *testing.T)
 	})
 }
 
+// A stream that an answer names by its name and by its ARN is there once: the second is a fault that is said, as in Config.Streams. To name it in
+// the other way from then on is no removal.
+func TestStreams_oneThatIsNamedTwiceInOneAnswerIsReadOnceAndSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleetOf(t, 1, "a", "b")
+		out, err := f.Kinesis.DescribeStreamSummary(t.Context(), &kinesis.DescribeStreamSummaryInput{StreamName: new("a")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName, byARN := config.StreamConfig{StreamName: "a"}, config.StreamConfig{StreamARN: *out.StreamDescriptionSummary.StreamARN}
+		names := &tracker{}
+		names.set(nil, byName, byARN, config.StreamConfig{StreamName: "b"})
+		f.With(shardlease.WithStreamTracker(names))
+		var mu sync.Mutex
+		var events []string
+		tell := func(what string) func(config.StreamEvent) {
+			return func(e config.StreamEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				events = append(events, what+" "+e.Stream)
+				if e.Err != nil && (!strings.Contains(e.Err.Error(), byARN.StreamARN) || !strings.Contains(e.Err.Error(), `want each stream once`)) {
+					t.Errorf("%s %s: %v", what, e.Stream, e.Err)
+				}
+			}
+		}
+		told := func(when string, want ...string) {
+			t.Helper()
+			time.Sleep(5 * time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			if fmt.Sprint(events) != fmt.Sprint(want) {
+				t.Errorf("%s: events %v, want %v", when, events, want)
+			}
+			events = nil
+		}
+		var log warnings
+		f.Start("w", unhurried(30*time.Second), func(c *config.Config) {
+			c.Logger = log.logger()
+			c.Hooks = &config.Hooks{StreamAdded: tell("added"), StreamRemoved: tell("removed"), StreamFaulty: tell("faulty")}
+		})
+		f.PutInto("a", 10, 2)
+		f.WaitDelivered(30 * time.Second)
+		told("named twice", "added a", "faulty a", "added b")
+		if n := log.with("stream is not read: its configuration has a fault", "stream=a"); len(n) != 1 {
+			t.Errorf("%d warnings, want one\n%s", len(n), n)
+		}
+		names.set(nil, byARN)
+		told("by ARN", "removed b")
+		names.set(nil, byName)
+		told("by name")
+		names.set(nil, byName, byARN)
+		told("twice again", "faulty a")
+		names.set(nil)
+		told("not named", "removed a")
+		if n := f.Check(); n != 0 {
+			t.Errorf("%d records were delivered again, want none", n)
+		}
+	})
+}
+
 // What fails each minute counts its failures in a row, so that it becomes a warning.
 func TestStreams_deletionsAndCleanupsThatGoOnFailingBecomeWarnings(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type FanOutConfig struct {
 	// ConsumerARN is a consumer that is registered already, as
 	// arn:aws:kinesis:REGION:ACCOUNT:stream/NAME/consumer/CONSUMER:TIME: with it no worker registers or removes one, and the permissions for
 	// that are not needed. It must be a consumer of StreamARN, or of a stream called StreamName if no StreamARN is set: that stream in full, with
-	// its account and region, is then the one that is read, as if StreamARN named it. Not for several streams. Default: none. (KCL: consumerArn)
+	// its account and region, is then the one that is read, as if StreamARN named it; the client for Kinesis must be of that region. Not for several streams. Default: none. (KCL: consumerArn)
 	ConsumerARN string
 
 	// Deregister has the worker remove the registration when it stops and no other worker owns a lease of the application. A registered consumer is paid

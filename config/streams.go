@@ -53,6 +53,14 @@ func (c StreamConfig) IsOf(id StreamIdentifier) bool {
 		(own.CreationEpoch == 0 || own.CreationEpoch == id.CreationEpoch)
 }
 
+// MayBe reports whether two configurations are, or may be, of one stream: what both say of it agrees.
+func (c StreamConfig) MayBe(other StreamConfig) bool {
+	x, _ := c.Identifier()
+	y, _ := other.Identifier()
+	return x.StreamName == y.StreamName && (x.AccountID == y.AccountID || x.AccountID == "" || y.AccountID == "") &&
+		(x.CreationEpoch == y.CreationEpoch || x.CreationEpoch == 0 || y.CreationEpoch == 0)
+}
+
 // Validate returns nil, or every fault at once, as [Config.Validate] does.
 func (c StreamConfig) Validate() error {
 	var f faults
@@ -184,17 +192,9 @@ func (c Config) checkStreams(f *faults, tracked bool) {
 		path := fmt.Sprintf("Streams[%d]", i)
 		s.check(f, path+".")
 		for j, other := range c.Streams[:i] {
-			if id, _ := s.Identifier(); id.StreamName != "" && sameStream(s, other) {
+			if id, _ := s.Identifier(); id.StreamName != "" && s.MayBe(other) {
 				f.add(path, strconv.Quote(id.StreamName), fmt.Sprintf("each stream once: Streams[%d] is or may be the same", j))
 			}
 		}
 	}
-}
-
-// sameStream reports whether two configurations are, or may be, of one stream: what both say of it agrees.
-func sameStream(a, b StreamConfig) bool {
-	x, _ := a.Identifier()
-	y, _ := b.Identifier()
-	return x.StreamName == y.StreamName && (x.AccountID == y.AccountID || x.AccountID == "" || y.AccountID == "") &&
-		(x.CreationEpoch == y.CreationEpoch || x.CreationEpoch == 0 || y.CreationEpoch == 0)
 }

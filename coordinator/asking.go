@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -170,8 +172,6 @@ func (t *tracking) take(named []config.StreamConfig) {
 			w.fault = nil // that is told of StreamFaulty only
 			t.told(hooks.StreamRemoved, w)
 		}
-		id, _ := w.cfg.Identifier()
-		delete(t.named, id)
 	}
 	for i := range now {
 		w := &now[i]
@@ -190,6 +190,9 @@ func (t *tracking) take(named []config.StreamConfig) {
 	}
 	t.wanted = now
 	t.d.want(t.wanted)
+	maps.DeleteFunc(t.named, func(id config.StreamIdentifier, _ *naming) bool {
+		return !slices.ContainsFunc(now, func(w wanted) bool { own, _ := w.cfg.Identifier(); return own == id })
+	})
 }
 
 // told calls one of the hooks that are about streams.

@@ -1,7 +1,10 @@
 package coordinator
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/shardlease/shardlease/config"
@@ -40,28 +43,57 @@ func (f formerStreams) look(now time.Time, policy config.FormerStreamsConfig, li
 }
 
 // merge makes of the streams that are named now, and those that were wanted before, those that are wanted now: what was
-// found out of a stream's identifier, and told of it, is kept as long as it is named in the same way. removed are those that are
-// wanted no more. It is pure.
+// found out of a stream's identifier, and told of it, is kept as long as it is named, also if that is by its name now and was by its ARN
+// before. removed are those that are wanted no more. Of two that are, or may be, the same stream the second has a fault, unless it is named in the
+// very same way: then the first counts. It is pure.
 func merge(before []wanted, named []config.StreamConfig) (now, removed []wanted) {
+	var kept []int // of before
 	for _, cfg := range named {
 		w := wanted{cfg: cfg, fault: cfg.Validate()}
 		w.id, w.whole = cfg.Identifier()
 		if slices.ContainsFunc(now, func(o wanted) bool { return sameName(o.cfg, cfg) }) {
 			continue
 		}
-		if i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) }); i >= 0 {
-			w.id, w.whole = before[i].id, before[i].whole
-			w.added, w.blamed = before[i].added, before[i].blamed
+		if i := slices.IndexFunc(now, func(o wanted) bool { return o.fault == nil && o.cfg.MayBe(cfg) }); i >= 0 && w.fault == nil {
+			w.fault = fmt.Errorf("it is named %s, want each stream once: %s is or may be the same", spelled(cfg), spelled(now[i].cfg))
+		}
+		i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) })
+		if i >= 0 {
+			w.blamed = before[i].blamed
+		}
+		if w.fault == nil && (i < 0 || !before[i].added) {
+			if other := respelled(before, named, cfg); other >= 0 {
+				i = other
+			}
+		}
+		if i >= 0 {
+			kept = append(kept, i)
+			if w.added = before[i].added; before[i].whole {
+				w.id, w.whole = before[i].id, true
+			}
 			w.cfg.InitialPosition = positionOf(w, before[i])
 		}
 		now = append(now, w)
 	}
-	for _, w := range before {
-		if !slices.ContainsFunc(named, func(cfg config.StreamConfig) bool { return sameName(w.cfg, cfg) }) {
+	for i, w := range before {
+		if !slices.Contains(kept, i) {
 			removed = append(removed, w)
 		}
 	}
 	return now, removed
+}
+
+// respelled is the index of the stream of cfg among those that were wanted before and are not named any more as they were, -1 if there is none.
+func respelled(before []wanted, named []config.StreamConfig, cfg config.StreamConfig) int {
+	return slices.IndexFunc(before, func(o wanted) bool {
+		return o.added && o.cfg.MayBe(cfg) && (!o.whole || cfg.IsOf(o.id)) &&
+			!slices.ContainsFunc(named, func(c config.StreamConfig) bool { return sameName(c, o.cfg) })
+	})
+}
+
+// spelled is how a configuration names its stream.
+func spelled(cfg config.StreamConfig) string {
+	return strconv.Quote(cmp.Or(cfg.StreamARN, cfg.StreamName))
 }
 
 // positionOf is where a stream starts that is named again. A tracker may compute a time anew for each answer; that of the first one counts,

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,36 @@ func TestMerge_keepsWhatIsKnownAndTellsWhatChanged(t *testing.T) {
 	next, removed = merge(next, []config.StreamConfig{epoch})
 	if d := cmp.Diff([][]string{{"a:9"}, {"a:7", "c:0", "a b:0"}}, [][]string{names(next), names(removed)}); d != "" {
 		t.Errorf("third answer (-want +got)\n%s", d)
+	}
+}
+
+func TestMerge_ofTwoThatMayBeTheSameTheSecondHasAFault(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/a"
+	byName, byARN := config.StreamConfig{StreamName: "a"}, config.StreamConfig{StreamARN: arn}
+	other := config.StreamConfig{StreamARN: strings.Replace(arn, "123456789012", "210987654321", 1)}
+	for name, c := range map[string]struct {
+		named []config.StreamConfig
+		want  []string // the fault of each; empty: none
+	}{
+		"by name and by ARN":      {[]config.StreamConfig{byName, byARN}, []string{"", `it is named "` + arn + `", want each stream once: "a" is or may be the same`}},
+		"by ARN and by name":      {[]config.StreamConfig{byARN, byName}, []string{"", `it is named "a", want each stream once: "` + arn + `" is or may be the same`}},
+		"in the very same way":    {[]config.StreamConfig{byName, byName}, []string{""}},
+		"of two accounts":         {[]config.StreamConfig{byARN, other}, []string{"", ""}},
+		"of two accounts, a name": {[]config.StreamConfig{byARN, other, byName}, []string{"", "", `it is named "a", want each stream once: "` + arn + `" is or may be the same`}},
+		"behind a faulty one":     {[]config.StreamConfig{{StreamName: "a", AccountID: "1"}, byName}, []string{`AccountID is "1", want 12 digits`, ""}},
+	} {
+		now, _ := merge(nil, c.named)
+		var got []string
+		for _, w := range now {
+			got = append(got, "")
+			if w.fault != nil {
+				got[len(got)-1] = w.fault.Error()
+			}
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: faults (-want +got)\n%s", name, d)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
@@ -21,17 +22,7 @@ func (f *FanOut) Deregister(ctx context.Context, more ...Start) error {
 	if f.cfg.ConsumerARN != "" {
 		return nil
 	}
-	if !f.polls.Load() {
-		for _, s := range more {
-			f.registration(s)
-		}
-	}
-	f.mu.Lock()
-	var all []*registration
-	for _, g := range f.streams {
-		all = append(all, g)
-	}
-	f.mu.Unlock()
+	all := f.registrations(more)
 	faults := make([]error, len(all))
 	var group sync.WaitGroup
 	turns := make(chan struct{}, deregisterAtOnce)
@@ -40,13 +31,41 @@ func (f *FanOut) Deregister(ctx context.Context, more ...Start) error {
 		group.Go(func() {
 			defer func() { <-turns }()
 			if err := g.deregister(ctx); err != nil {
-				faults[i] = fmt.Errorf("%w; it is paid for until it is removed, with: shardlease consumers deregister --stream %s %s",
-					err, g.said, f.cfg.ConsumerName)
+				faults[i] = fmt.Errorf("%w; it is paid for until it is removed, with: %s", err, g.removal())
 			}
 		})
 	}
 	group.Wait()
 	return errors.Join(faults...)
+}
+
+// Removals are the commands that remove what [FanOut.Deregister] would.
+func (f *FanOut) Removals(more ...Start) (commands []string) {
+	for _, g := range f.registrations(more) {
+		commands = append(commands, g.removal())
+	}
+	slices.Sort(commands)
+	return commands
+}
+
+// removal is the command that removes the consumer.
+func (g *registration) removal() string {
+	return fmt.Sprintf("shardlease consumers deregister --stream %s %s", g.said, g.fanout.cfg.ConsumerName)
+}
+
+// registrations are those of all streams that this worker has opened and, unless it has fallen back to polling, of more.
+func (f *FanOut) registrations(more []Start) (all []*registration) {
+	if !f.polls.Load() {
+		for _, s := range more {
+			f.registration(s)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.streams {
+		all = append(all, g)
+	}
+	return all
 }
 
 // deregister removes the consumer, if there is one.
