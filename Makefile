@@ -91,7 +91,7 @@ reshard: ## ten random histories of 200 reshards with kills, two hours each, in 
 storm: ## half of 10,000 shards split at once, in virtual time (minutes of real time)
 	go test -count=1 -timeout 30m -run TestFleet_takesASplitStorm -v . -storm-shards 10000
 
-SIM := GOGC=1000 GODEBUG=gcshrinkstackoff=1 go test -count=1 -timeout 24h -v -artifacts -run TestFleets ./internal/sim
+SIM := GOGC=1000 GODEBUG=gcshrinkstackoff=1 go test -count=1 -timeout 24h -v -artifacts -run TestFleets ./internal/sim -processes=2
 SIM_LAST := awk '/^schedules /{last=$$0; next} {print} END{print last}'
 
 .PHONY: sim
@@ -112,7 +112,7 @@ sim-long: ## 50 schedules of ten virtual minutes
 
 .PHONY: sim-race
 sim-race: ## 100 schedules with the race detector
-	@set -o pipefail; $(SIM) -race -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),100) | $(SIM_LAST)
+	@set -o pipefail; $(SIM) -race -processes=0 -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),100) | $(SIM_LAST)
 
 .PHONY: examples
 examples: ## the programs of docs/fencing.md, a module of its own: the late write of a worker that was replaced is refused

@@ -2,23 +2,23 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
-	endpoints "github.com/aws/smithy-go/endpoints"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// The SDK's clients as processes of a simulation have them: the real ones, without what costs a sixth of all time and decides nothing
+// The SDK's clients as processes of a simulation have them: the real ones, without what costs a fifth of all time and decides nothing
 // here. Where the services are is said and not derived; nothing is signed, hashed or logged; no header says who asks; and no
 // http.Client, which would follow redirects and keep cookies, stands before the network.
 
 func (w *world) dynamodb(cloud aws.Config) *dynamodb.Client {
 	return dynamodb.NewFromConfig(cloud, func(o *dynamodb.Options) {
-		o.EndpointResolverV2 = nearby[dynamodb.EndpointParameters]{}
 		o.DisableValidateResponseChecksum = true
 		o.APIOptions = append(o.APIOptions, lighten)
 	})
@@ -26,22 +26,36 @@ func (w *world) dynamodb(cloud aws.Config) *dynamodb.Client {
 
 func (w *world) kinesisOf(cloud aws.Config) *kinesis.Client {
 	return kinesis.NewFromConfig(cloud, func(o *kinesis.Options) {
-		o.EndpointResolverV2 = nearby[kinesis.EndpointParameters]{}
 		o.APIOptions = append(o.APIOptions, lighten)
 	})
 }
 
-// lighten takes steps out of a request's way that only the services' owners, or somebody who debugs, would miss. A step that is not
-// there is none to take out.
+// lighten takes steps out of a request's way that only the services' owners, or somebody who debugs, would miss. What is left: the input
+// is checked and written, the request is tried as often as the client says, its answer is read, and errors are named.
 func lighten(s *middleware.Stack) error {
-	for _, id := range []string{"ClientRequestID", "UserAgent", "RecursionDetection"} {
-		_, _ = s.Build.Remove(id)
+	retry, ok := s.Finalize.Get("Retry")
+	if !ok {
+		return errors.New("this version of the AWS SDK has no step Retry")
 	}
-	for _, id := range []string{"ComputePayloadHash", "RetryMetricsHeader", "InterceptBeforeRetryLoop", "InterceptAttempt"} {
-		_, _ = s.Finalize.Remove(id)
+	s.Build.Clear()
+	s.Finalize.Clear()
+	_, _ = s.Deserialize.Remove("RequestResponseLogger") // nothing is logged if there is none
+	return errors.Join(s.Finalize.Add(retry, middleware.After), s.Finalize.Add(nearby{}, middleware.After))
+}
+
+// nearby is the step that says where both services are.
+type nearby struct{}
+
+func (nearby) ID() string { return "Nearby" }
+
+// HandleFinalize implements middleware.FinalizeMiddleware.
+func (nearby) HandleFinalize(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+	middleware.FinalizeOutput, middleware.Metadata, error,
+) {
+	if r, ok := in.Request.(*smithyhttp.Request); ok {
+		r.URL.Scheme, r.URL.Host = "http", "emulator.invalid"
 	}
-	_, _ = s.Deserialize.Remove("RequestResponseLogger")
-	return nil
+	return next.HandleFinalize(ctx, in)
 }
 
 // cloud is the SDK's configuration of a client at the emulator, whose requests pass through a tap if there is one.
@@ -59,16 +73,6 @@ func (w *world) cloud(client string, through func(http.RoundTripper) http.RoundT
 	}
 	cloud.HTTPClient = wire{next}
 	return cloud
-}
-
-// nearby is where both services are.
-type nearby[P any] struct{}
-
-var here = url.URL{Scheme: "http", Host: "emulator.invalid"}
-
-// ResolveEndpoint implements the resolvers of both clients.
-func (nearby[P]) ResolveEndpoint(context.Context, P) (endpoints.Endpoint, error) {
-	return endpoints.Endpoint{URI: here}, nil
 }
 
 // wire is an HTTP client that sends requests as they are. Its errors are an http.Client's.

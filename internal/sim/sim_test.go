@@ -24,6 +24,8 @@ var (
 	faults    = flag.String("faults", "", "only the faults with these numbers, as 0,3,7")
 	tries     = flag.Int("tries", 1, "run each schedule so often, until it fails")
 	bubbles   = flag.Int("bubbles", 2, "schedules at a time")
+	processes = flag.Int("processes", 0, "run schedules in so many processes of one core each, instead of bubbles")
+	served    = flag.Bool("serve", false, "run schedules whose seeds come on standard input: TestFleets starts such processes")
 	shrink    = flag.Duration("shrink", time.Minute, "real time for dropping faults from a schedule that fails")
 )
 
@@ -59,7 +61,7 @@ func newPlan() *plan {
 		p.first = 1
 	}
 	p.fresh = rand.Uint64N(1 << 32)
-	if *fresh > 0 {
+	if *fresh > 0 && !*served {
 		fmt.Printf("%d schedules from seed %d on, and %d from seed %d on\n", p.count, p.first, *fresh, p.fresh)
 	}
 	return p
@@ -77,7 +79,12 @@ func (p *plan) draw() (s sim.Schedule, more bool) {
 		seed = p.fresh + uint64(p.next-p.count)
 	}
 	p.next++
-	s = sim.Draw(seed, *lasts)
+	return p.schedule(seed), true
+}
+
+// schedule is that of a seed, as the flags want it.
+func (p *plan) schedule(seed uint64) sim.Schedule {
+	s := sim.Draw(seed, *lasts)
 	if *faults != "" {
 		var keep []int
 		for text := range strings.SplitSeq(*faults, ",") {
@@ -88,7 +95,18 @@ func (p *plan) draw() (s sim.Schedule, more bool) {
 		}
 		s = s.Keep(keep...)
 	}
-	return s, true
+	return s
+}
+
+// run lives through a schedule, and fails the test for what it broke.
+func (p *plan) run(t *testing.T, s sim.Schedule) sim.Result {
+	t.Helper()
+	r, _ := sim.RunUntil(t, s, *tries)
+	p.add(r)
+	if len(r.Violations) > 0 {
+		fail(t, s, r)
+	}
+	return r
 }
 
 func (p *plan) add(r sim.Result) {
@@ -97,7 +115,7 @@ func (p *plan) add(r sim.Result) {
 	if p.total.Add(r); len(r.Violations) > 0 {
 		p.failures++
 	}
-	if p.total.Schedules%every == 0 {
+	if p.total.Schedules%every == 0 && !*served {
 		fmt.Println(p.total.String())
 	}
 }
@@ -112,9 +130,24 @@ func TestFleets_keepTheirPromisesWhateverHappensToThem(t *testing.T) {
 		if p.failures == 0 && after > heap+mostLeft { // a failure keeps its history
 			t.Errorf("%d MB of heap are in use after %d schedules, and were %d before, want at most %d more (O7)", after>>20, p.total.Schedules, heap>>20, mostLeft>>20)
 		}
-		fmt.Println(p.total.Details())
-		fmt.Println(p.total.String())
+		if !*served {
+			fmt.Println(p.total.Details())
+			fmt.Println(p.total.String())
+		}
 	})
+	if *served {
+		p.serve(t)
+		return
+	}
+	for i := range *processes {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			p.elsewhere(t)
+		})
+	}
+	if *processes > 0 {
+		return
+	}
 	for i := range *bubbles {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
@@ -123,11 +156,7 @@ func TestFleets_keepTheirPromisesWhateverHappensToThem(t *testing.T) {
 				if !more {
 					return
 				}
-				r, _ := sim.RunUntil(t, s, *tries)
-				p.add(r)
-				if len(r.Violations) > 0 {
-					fail(t, s, r)
-				}
+				p.run(t, s)
 			}
 		})
 	}
