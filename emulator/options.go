@@ -7,6 +7,7 @@ type Option func(*settings)
 
 type settings struct {
 	limits          bool
+	maxRecord       int
 	controlDelay    time.Duration
 	indexDelay      time.Duration
 	indexLag        time.Duration
@@ -27,6 +28,10 @@ func WithLimits() Option { return func(s *settings) { s.limits = true } }
 func WithControlDelay(d time.Duration) Option {
 	return func(s *settings) { s.controlDelay = max(0, d) }
 }
+
+// WithMaxRecordSize sets how many bytes a Kinesis record may have, data and partition key together: the service allows a stream up
+// to 10 MiB, if it is asked to. The default, also for values below 1, is its 1 MiB.
+func WithMaxRecordSize(bytes int) Option { return func(s *settings) { s.maxRecord = bytes } }
 
 // WithIndexDelay sets how long a global secondary index that UpdateTable adds stays CREATING while the service would
 // fill it, and how long it stays DELETING. The default, also for values that are not positive, is [WithControlDelay]'s.

@@ -52,7 +52,7 @@ func New(opts ...Option) *Server {
 		o(&set)
 	}
 	k := kinesis.New(kinesis.Config{
-		ControlDelay: set.controlDelay, Limits: set.limits,
+		ControlDelay: set.controlDelay, Limits: set.limits, MaxRecord: set.maxRecord,
 		IteratorTTL: set.iteratorTTL, SubscriptionTTL: set.subscriptionTTL,
 	})
 	d := &dynamodb.DynamoDB{

@@ -12,8 +12,8 @@ import (
 const (
 	maxPutRecords = 500
 	maxPutBytes   = 10 << 20
-	maxRecord     = 1 << 20
-	maxKey        = 256 // characters
+	maxRecord     = 1 << 20 // unless a configuration says otherwise
+	maxKey        = 256     // characters
 )
 
 type putEntry struct {
@@ -112,15 +112,15 @@ type putRecordsOutput struct {
 }
 
 // target checks an entry and finds its hash key.
-func (e *putEntry) target() (hash, *wire.Error) {
+func (e *putEntry) target(most int) (hash, *wire.Error) {
 	if n := utf8.RuneCountInString(e.PartitionKey); n < 1 || n > maxKey {
 		return hash{}, malformed("PartitionKey has %d characters, want 1 to %d", n, maxKey)
 	}
 	if e.Data == nil {
 		return hash{}, malformed("Data is needed")
 	}
-	if size := e.size(); size > maxRecord {
-		return hash{}, invalid("a record of %d bytes (data and partition key), want at most %d", size, maxRecord)
+	if size := e.size(); size > most {
+		return hash{}, invalid("a record of %d bytes (data and partition key), want at most %d", size, most)
 	}
 	if e.ExplicitHashKey == "" {
 		return hashOf(e.PartitionKey), nil
@@ -131,7 +131,7 @@ func (e *putEntry) target() (hash, *wire.Error) {
 func (e *putEntry) size() int { return len(e.Data) + len(e.PartitionKey) }
 
 func (k *Service) putRecord(now time.Time, in *putRecordInput) (any, *wire.Error) {
-	h, err := in.target()
+	h, err := in.target(k.cfg.MaxRecord)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (k *Service) putRecords(now time.Time, in *putRecordsInput) (any, *wire.Err
 	targets := make([]hash, len(in.Records))
 	total := 0
 	for i := range in.Records {
-		h, err := in.Records[i].target()
+		h, err := in.Records[i].target(k.cfg.MaxRecord)
 		if err != nil {
 			err.Message = "Records[" + itoa(i) + "]: " + err.Message
 			return nil, err

@@ -24,6 +24,7 @@ type Config struct {
 	Limits          bool          // refuse what goes beyond the service's rates
 	IteratorTTL     time.Duration // how long an iterator is good for; 5 min if not positive
 	SubscriptionTTL time.Duration // how long a subscription lasts; 5 min if not positive
+	MaxRecord       int           // bytes of a record; 1 MiB if not positive
 }
 
 // Service is Kinesis, an http.Handler for concurrent use.
@@ -42,6 +43,9 @@ func New(cfg Config) *Service {
 	}
 	if cfg.SubscriptionTTL <= 0 {
 		cfg.SubscriptionTTL = 5 * time.Minute
+	}
+	if cfg.MaxRecord <= 0 {
+		cfg.MaxRecord = maxRecord
 	}
 	return &Service{cfg: cfg, streams: map[string]*stream{}, rates: map[string]*bucket{}}
 }
