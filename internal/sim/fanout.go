@@ -92,6 +92,14 @@ func (r Reading) slowest() time.Duration {
 	return silenceTimeout + 30*time.Second
 }
 
+// reads is how often in a second a reader at rest asks for records, at most.
+func (s Schedule) reads() float64 {
+	if s.Reading == ByFanOut { // in the other fleets with fan-out some may poll
+		return 1 / s.SubscriptionTTL.Seconds()
+	}
+	return 1 / idleTime.Seconds()
+}
+
 // events are the fault of subscriptions that a kind stands for.
 func (f *Fault) events() emulator.Effect {
 	n := int(f.Pick % 4)

@@ -80,10 +80,10 @@ func (w *world) settle() (r recovery) {
 }
 
 // frugal judges what a fleet at rest asks of the services (O6). Each row is renewed three times in a FailoverTime and its shard is
-// polled, each worker looks at the table twice in a FailoverTime; half as much again is for what is rare, as audits.
+// polled, or subscribed to anew now and then, each worker looks at the table twice in a FailoverTime; half as much again is for what is rare, as audits.
 func (w *world) frugal(calls int64, took time.Duration) {
 	rows, workers := float64(w.j.countRows()), float64(len(w.alive()))
-	second := rows*(3/w.s.Failover.Seconds()+1/idleTime.Seconds()) + workers*2/w.s.Failover.Seconds()
+	second := rows*(3/w.s.Failover.Seconds()+w.s.reads()) + workers*2/w.s.Failover.Seconds()
 	if budget := 20 + 1.5*second*took.Seconds(); float64(calls) > budget {
 		w.violateUnlessBroken("O6", "at rest %v workers with %v rows made %d calls in %v, want at most %.0f", workers, rows, calls, took, budget)
 	}
