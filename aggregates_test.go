@@ -80,6 +80,60 @@ func TestEach_resumesInsideAnAggregateAfterACrash(t *testing.T) {
 	})
 }
 
+// A hundred workers die one after the other, each when it has handled one more user record of an aggregate of a hundred: each goes on exactly
+// where the one before was, so that nothing is lost and nothing comes twice.
+func TestEach_crashesAtEverySubRecordOfAnAggregate(t *testing.T) {
+	t.Parallel()
+	for mode, pause := range map[config.RetrievalMode]time.Duration{
+		config.Polling: 4 * time.Second,
+		config.FanOut:  9 * time.Second, // the subscription of the one before has to be 5 s old
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.New(t, 1)
+				var users []kpl.UserRecord
+				var want []string
+				all := fleettest.Shorter(100, 20)
+				for i := range all {
+					users = append(users, kpl.UserRecord{PartitionKey: fmt.Sprint("key ", i%5), Data: fmt.Append(nil, i)})
+					want = append(want, fmt.Sprintf("%d by worker-%d", i, i))
+				}
+				data, err := kpl.Aggregate(users...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				putData(f, data)
+				var mu sync.Mutex
+				var got []string
+				for i := range all {
+					id := fmt.Sprint("worker-", i)
+					w := f.StartWith(id, processor.Each(func(_ context.Context, r processor.Record) error {
+						if r.SubSequenceNumber > int64(i) {
+							return errors.New("the database is down")
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						got = append(got, fmt.Sprintf("%s by %s", r.Data, id))
+						return nil
+					}), func(c *config.Config) {
+						c.LeaseManagement.FailoverTime, c.Retrieval.Mode = time.Second, mode
+						c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = time.Second, time.Second
+						c.Lifecycle.ShutdownGrace = time.Second // of what is left of the dead
+					})
+					time.Sleep(pause)
+					w.Kill()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("what was handled, by whom (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // What looks like an aggregate and is none goes to the processor as it is, is counted, and holds nothing up.
 func TestWorker_handsOverWhatOnlyLooksLikeAnAggregate(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,21 +107,27 @@ func TestPolling_handsOverUserRecordsAndDamagedAggregates(t *testing.T) {
 	})
 }
 
-// cut is one crash: some records, plain ones and aggregates, and a checkpoint at one of the user records in them.
-type cut struct {
-	sizes   []int // of the records: 0 is a plain one
-	at      int   // which user record the checkpoint names
+// story is what is read once, and then again after each of some crashes.
+type story struct {
+	mode    config.RetrievalMode
+	sizes   []int // of the records: 0 is a plain one, else an aggregate of so many user records
 	limit   int   // records a page
-	expired int   // so many iterators expire when reading starts again; the first one before anything was read
-	more    int   // size of an aggregate that is put after the crash
+	crashes []crash
 }
 
-// resume reads all, crashes, and reads on from the checkpoint. It returns what came after the crash and what should.
-func (c cut) resume(t *testing.T) (got, want []string) {
+// crash leaves a checkpoint at one of the user records.
+type crash struct {
+	at     int // which
+	faults int // so many iterators expire, or subscriptions break, when reading starts again; the first one before anything was read
+	more   int // size of an aggregate that is put after it; 0: none
+}
+
+// play reads all, and reads on from the checkpoint of each crash: exactly what follows it must come.
+func (y story) play(t *testing.T) (wrong string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, server: emulator.New(), cfg: config.RetrievalConfig{
-			MaxRecords: c.limit, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second,
+			MaxRecords: y.limit, IdleTime: 200 * time.Millisecond, MaxIdleTime: time.Second, BehindLatestThreshold: time.Second,
 			ByteBudget: 10 << 20, MaxPendingBatches: 3, RequestTimeout: 30 * time.Second, Deaggregate: true,
 		}}
 		if err := w.server.CreateStream(stream, 1); err != nil {
@@ -128,64 +135,112 @@ func (c cut) resume(t *testing.T) (got, want []string) {
 		}
 		w.user = kinesis.NewFromConfig(w.server.ClientConfig("user"))
 		w.api = kinesis.NewFromConfig(w.server.ClientConfig("reader"))
-		for _, n := range c.sizes {
+		fault := emulator.Rule{Client: "reader", Operation: "GetRecords", Effect: emulator.Fail(400, "ExpiredIteratorException", "Iterator expired.")}
+		polling := w.polling()
+		open := func(from checkpoint.ExtendedSequenceNumber) processor.RecordSource {
+			return w.open(t.Context(), polling, shard0, from)
+		}
+		if y.mode == config.FanOut {
+			fault.Operation, fault.Effect = "SubscribeToShard", emulator.CutEventAfter(0)
+			fanOut := w.fanOut()
+			open = func(from checkpoint.ExtendedSequenceNumber) processor.RecordSource {
+				return w.openFanOut(t.Context(), fanOut, shard0, from)
+			}
+		}
+		for _, n := range y.sizes {
 			if n == 0 {
 				w.put(1)
 			} else {
 				w.putAggregate(n)
 			}
 		}
-		s := w.open(t.Context(), w.polling(), shard0, checkpoint.TrimHorizon)
-		from := w.read(t.Context(), s, w.n)[c.at].Position()
+		s := open(checkpoint.TrimHorizon)
+		all := w.read(t.Context(), s, w.n)
 		s.Close()
-
-		if c.expired > 0 {
-			w.server.Inject(emulator.Rule{
-				Client: "reader", Operation: "GetRecords", Times: c.expired, Effect: emulator.Fail(400, "ExpiredIteratorException", "Iterator expired."),
-			})
-		}
-		s = w.open(t.Context(), w.polling(), shard0, from)
-		defer s.Close()
-		time.Sleep(3 * time.Second)
-		w.putAggregate(c.more)
-		time.Sleep(2 * time.Second)
-		want = numbers(c.at+1, w.n)
-		for _, r := range w.read(t.Context(), s, len(want)) {
-			got = append(got, string(r.Data))
+		for _, c := range y.crashes {
+			fault.Times = c.faults
+			undo := func() {}
+			if c.faults > 0 {
+				undo = w.server.Inject(fault)
+			}
+			s := open(all[c.at].Position())
+			if c.more > 0 {
+				time.Sleep(3 * time.Second)
+				w.putAggregate(c.more)
+				time.Sleep(2 * time.Second)
+			}
+			want := numbers(c.at+1, w.n)
+			got := make([]string, 0, len(want))
+			for _, r := range w.read(t.Context(), s, len(want)) {
+				got = append(got, string(r.Data))
+			}
+			s.Close()
+			undo()
+			if !slices.Equal(got, want) {
+				wrong = fmt.Sprintf("%+v (-want +got):\n%s", c, cmp.Diff(want, got))
+				return
+			}
 		}
 	})
-	return got, want
+	return wrong
 }
 
 // X8 of KCL's list: it would go on after the whole aggregate where the iterator expires before anything was read.
 func TestPolling_resumesAtEverySubRecordOfAnAggregate(t *testing.T) {
 	t.Parallel()
-	for _, expired := range []int{0, 1, 2} {
+	resumesAtEverySubRecord(t, config.Polling, 0, 1, 2)
+}
+
+func TestFanOut_resumesAtEverySubRecordOfAnAggregate(t *testing.T) {
+	t.Parallel()
+	resumesAtEverySubRecord(t, config.FanOut, 0, 1)
+}
+
+func resumesAtEverySubRecord(t *testing.T, mode config.RetrievalMode, faults ...int) {
+	t.Helper()
+	for _, n := range faults {
 		for at := range 100 {
-			c := cut{sizes: []int{100}, at: at, limit: 10_000, expired: expired, more: 2}
-			if got, want := c.resume(t); cmp.Diff(want, got) != "" {
-				t.Fatalf("checkpoint at user record %d, %d iterators expired (-want +got):\n%s", at, expired, cmp.Diff(want, got))
+			y := story{mode: mode, sizes: []int{100}, limit: 10_000, crashes: []crash{{at: at, faults: n, more: 2}}}
+			if wrong := y.play(t); wrong != "" {
+				t.Fatalf("faults before it goes on: %d; %s", n, wrong)
 			}
 		}
 	}
 }
 
-func TestPolling_resumesAtRandomPlaces(t *testing.T) {
+// A hundred histories with a hundred crashes each; where tests are to be short, with ten.
+func TestPolling_resumesAtTenThousandRandomPlaces(t *testing.T) {
 	t.Parallel()
+	crashes := 100
+	if testing.Short() {
+		crashes = 10
+	}
+	resumesAtRandomPlaces(t, config.Polling, crashes)
+}
+
+func TestFanOut_resumesAtRandomPlaces(t *testing.T) {
+	t.Parallel()
+	resumesAtRandomPlaces(t, config.FanOut, 10)
+}
+
+func resumesAtRandomPlaces(t *testing.T, mode config.RetrievalMode, crashes int) {
+	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
-		c := cut{
-			sizes:   rapid.SliceOfN(rapid.IntRange(0, 12), 1, 8).Draw(rt, "sizes"),
-			limit:   rapid.IntRange(1, 6).Draw(rt, "records a page"),
-			expired: rapid.IntRange(0, 3).Draw(rt, "expired"),
-			more:    rapid.IntRange(1, 3).Draw(rt, "more"),
+		y := story{
+			mode:  mode,
+			sizes: rapid.SliceOfN(rapid.IntRange(0, 12), 1, 8).Draw(rt, "sizes"),
+			limit: rapid.IntRange(1, 6).Draw(rt, "records a page"),
 		}
 		all := 0
-		for _, n := range c.sizes {
+		for _, n := range y.sizes {
 			all += max(n, 1)
 		}
-		c.at = rapid.IntRange(0, all-1).Draw(rt, "at")
-		if got, want := c.resume(t); cmp.Diff(want, got) != "" {
-			rt.Fatalf("%+v (-want +got):\n%s", c, cmp.Diff(want, got))
+		y.crashes = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) crash {
+			return crash{at: rapid.IntRange(0, all-1).Draw(rt, "at"), faults: max(0, rapid.IntRange(-6, 3).Draw(rt, "faults"))}
+		}), crashes, crashes).Draw(rt, "crashes")
+		y.crashes[len(y.crashes)-1].more = rapid.IntRange(1, 3).Draw(rt, "more")
+		if wrong := y.play(t); wrong != "" {
+			rt.Fatal(wrong)
 		}
 	})
 }
