@@ -36,6 +36,9 @@ type putRecordsInput struct {
 	Records []putEntry
 }
 
+// leastEntry is about what the text of a record without data takes.
+const leastEntry = 32
+
 // DecodeJSON implements wire.JSONDecoder.
 func (in *putRecordsInput) DecodeJSON(s *wire.Scanner) error {
 	return s.Object(func(name []byte) error {
@@ -50,7 +53,7 @@ func (in *putRecordsInput) DecodeJSON(s *wire.Scanner) error {
 			if s.Null() {
 				return nil
 			}
-			in.Records = make([]putEntry, 0, maxPutRecords)
+			in.Records = make([]putEntry, 0, min(maxPutRecords, s.Left()/leastEntry+1))
 			return s.Array(func() error {
 				in.Records = append(in.Records, putEntry{})
 				if s.Null() {

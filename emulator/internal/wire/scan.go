@@ -25,6 +25,9 @@ type Scanner struct {
 // NewScanner reads data, which must not change meanwhile.
 func NewScanner(data []byte) *Scanner { return &Scanner{data: data} }
 
+// Left is how many bytes have not been read.
+func (s *Scanner) Left() int { return len(s.data) - s.at }
+
 // peek skips white space and returns the next byte, 0 at the end.
 func (s *Scanner) peek() byte {
 	for s.at < len(s.data) {
