@@ -12,6 +12,8 @@
 //			return nil
 //		}))
 //
+// [WithSource] has it read the stream of a DynamoDB table instead.
+//
 // Package config holds what can be set, package processor what a program implements, package checkpoint how it says how
 // far it got, and package emulator a Kinesis and DynamoDB in this process to test against.
 package shardlease

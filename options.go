@@ -16,6 +16,8 @@ type options struct {
 	clients  map[string]KinesisAPI // by ARN
 	tracker  StreamTracker
 	tracked  bool // there is to be a tracker
+	source   Source
+	sourced  bool // there is to be a source
 	dynamodb leases.DynamoDBAPI
 	strategy leases.AssignmentStrategy
 }

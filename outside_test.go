@@ -32,7 +32,7 @@ func TestRootPackage_bringsNoHeavyDependencies(t *testing.T) {
 	for _, dep := range deps {
 		for _, heavy := range []string{
 			"testcontainers", "opentelemetry", "alecthomas/kong", "aws-sdk-go-v2/config", "aws-sdk-go-v2/credentials",
-			"service/sso", "service/sts", "shardlease/emulator", "/rapid", "porcupine",
+			"service/sso", "service/sts", "service/dynamodbstreams", "shardlease/emulator", "/rapid", "porcupine",
 		} {
 			if strings.Contains(dep, heavy) {
 				t.Errorf("importing shardlease brings in %s", dep)

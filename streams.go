@@ -68,12 +68,15 @@ func (o options) several(cfg config.Config) bool { return o.tracker != nil || le
 // validate checks what to read.
 func (o options) validate(cfg config.Config, cloud aws.Config) error {
 	var faults []error
-	if o.tracked {
+	switch {
+	case o.sourced:
+		faults = append(faults, o.validateSource(cfg))
+	case o.tracked:
 		if o.tracker == nil {
 			faults = append(faults, errors.New("WithStreamTracker was given nil, want a StreamTracker; leave the option out to read StreamName or Streams"))
 		}
 		faults = append(faults, cfg.ValidateTracked())
-	} else {
+	default:
 		faults = append(faults, cfg.Validate())
 	}
 	for arn, api := range o.clients {
@@ -96,7 +99,7 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 		}
 	}
 	m := streamMaker{region: regionOf(cloud, o.kinesis), clients: o.clients}
-	if arn := cfg.Complete().StreamARN; !o.several(cfg) && !m.reaches(arn) {
+	if arn := cfg.Complete().StreamARN; !o.sourced && !o.several(cfg) && !m.reaches(arn) {
 		field, value := "StreamARN", arn
 		if cfg.StreamARN == "" { // it is that of the consumer's stream
 			field, value = "Retrieval.FanOut.ConsumerARN", cfg.Retrieval.FanOut.ConsumerARN
@@ -119,8 +122,13 @@ func isNilPointer(v any) bool {
 
 // regionOf is where a client reads, empty if that is not known.
 func regionOf(cloud aws.Config, api KinesisAPI) string {
-	if c, ok := api.(*kinesis.Client); ok && c != nil {
-		return c.Options().Region
+	switch c := api.(type) {
+	case *kinesis.Client:
+		if c != nil {
+			return c.Options().Region
+		}
+	case Source:
+		return c.Region()
 	}
 	return cloud.Region
 }
@@ -134,7 +142,9 @@ type streamMaker struct {
 	table   *leases.Table
 	reading reading
 	tracked atomic.Pointer[[]config.StreamConfig] // what the tracker has named last; nil without one
-	looked  sync.Map                              // when each stream's identifier was asked for, by it
+	// byLineage says that the only stream's shards have no hash keys.
+	byLineage bool
+	looked    sync.Map // when each stream's identifier was asked for, by it
 }
 
 // client is the one that reads the stream with this ARN.
@@ -185,7 +195,7 @@ func (m *streamMaker) detector(api KinesisAPI, arn string, epoch int64, hooks *c
 
 func (m *streamMaker) syncer(table leaseTable, d shardsync.ShardDetector, name string, from config.InitialPosition, hooks *config.Hooks) *shardsync.HierarchicalShardSyncer {
 	return shardsync.NewHierarchicalShardSyncer(table, d, shardsync.SyncerOptions{
-		Stream: name, Worker: m.cfg.WorkerID, From: from, FailoverTime: m.cfg.LeaseManagement.FailoverTime, Logger: m.cfg.Logger, Hooks: hooks,
+		Stream: name, Worker: m.cfg.WorkerID, From: from, ByLineage: m.byLineage, FailoverTime: m.cfg.LeaseManagement.FailoverTime, Logger: m.cfg.Logger, Hooks: hooks,
 	})
 }
 
@@ -201,7 +211,7 @@ type leaseTable interface {
 func (m *streamMaker) stream(api KinesisAPI, own bool, name, arn string, d shardsync.ShardDetector, fault error, s *shardsync.HierarchicalShardSyncer) *coordinator.Stream {
 	fanOut := fanOutOf(api, own)
 	return &coordinator.Stream{
-		Name: name, Syncer: s,
+		Name: name, Syncer: s, ByLineage: m.byLineage,
 		Shards: func(ctx context.Context) ([]cleanup.Shard, error) { return allShards(ctx, d, name) },
 		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
 			if fault != nil {

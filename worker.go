@@ -53,7 +53,11 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 		}
 	}
 	prepared := awshttp.Prepare(cloud)
-	own := o.kinesis == nil
+	own := o.kinesis == nil && o.source == nil
+	if o.source != nil {
+		o.kinesis = o.source
+		cfg.Retrieval.Deaggregate = false // its records are none of the KPL's
+	}
 	if o.kinesis == nil {
 		o.kinesis = kinesis.NewFromConfig(prepared)
 	}
@@ -64,7 +68,7 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 	reading := newReading(cfg, cloud, o, own)
 	maker := &streamMaker{
 		cfg: cfg, region: regionOf(cloud, o.kinesis), api: o.kinesis, clients: o.clients, table: table,
-		reading: reading,
+		reading: reading, byLineage: o.source != nil,
 	}
 	reading.streams = maker.starts
 	parts := coordinator.Options{Config: cfg, Table: table, Factory: f, Strategy: o.strategy, Left: reading.leave}
@@ -78,11 +82,14 @@ func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Optio
 
 // validate reports everything that is wrong with what New was given.
 func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o options) error {
-	faults := []error{o.validate(cfg, cloud), o.canFanOut(cfg)}
+	faults := []error{o.validate(cfg, cloud)}
+	if !o.sourced {
+		faults = append(faults, o.canFanOut(cfg))
+	}
 	if f == nil {
 		faults = append(faults, errors.New("processor.Factory is nil, want a function that makes a RecordProcessor"))
 	}
-	if cloud.Region == "" && (o.kinesis == nil || o.dynamodb == nil) {
+	if cloud.Region == "" && (o.kinesis == nil && !o.sourced || o.dynamodb == nil) {
 		faults = append(faults, errors.New("aws.Config has no Region, want one such as us-east-1 (environment variable AWS_REGION, or the profile)"))
 	}
 	return errors.Join(faults...)

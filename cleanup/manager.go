@@ -30,7 +30,10 @@ type Options struct {
 	// harm but costs reads.
 	IsLeader func() bool
 	Shards   ShardLister
-	Hooks    *config.Hooks // nil: none; called: LeaseDeleted, Retried
+	// ByLineage says that the stream's shards have no hash keys: a finished row goes when the service has forgotten its shard, even if
+	// no row covers what it covered.
+	ByLineage bool
+	Hooks     *config.Hooks // nil: none; called: LeaseDeleted, Retried
 }
 
 // LeaseCleanupManager deletes the rows of finished shards when nobody needs them any more, and not before it has seen them finished

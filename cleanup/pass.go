@@ -33,6 +33,7 @@ func (m *LeaseCleanupManager) Pass(ctx context.Context) (Result, error) {
 	rows := m.opts.Rows()
 	m.watch(clock.Now(), rows)
 	p := newPass(rows)
+	p.byLineage = m.opts.ByLineage
 	for _, l := range p.finished {
 		p.young[l.Key] = m.justFinished(clock.Now(), l.Key)
 	}
@@ -66,6 +67,8 @@ type pass struct {
 	young    map[string]bool // of finished: see Known.JustFinished
 	open     spans           // what unfinished rows cover
 	byRows   lineage         // what rows say
+	// byLineage is Options.ByLineage.
+	byLineage bool
 
 	listed    map[string]Shard // nil before shards are listed
 	byListing lineage
@@ -111,7 +114,7 @@ func (p *pass) fail(err error) {
 
 // known is what rows and listing tell about a shard.
 func (p *pass) known(l leases.Lease) Known {
-	k := Known{Covered: p.open.cover(l.HashKeyRange), JustFinished: p.young[l.Key]}
+	k := Known{Covered: p.byLineage || p.open.cover(l.HashKeyRange), JustFinished: p.young[l.Key]}
 	keys := l.HashKeyRange
 	if p.listed != nil {
 		s, there := p.listed[l.Shard()]

@@ -20,7 +20,8 @@ type Config struct {
 	// StreamARN names the stream in full, as arn:aws:kinesis:REGION:ACCOUNT:stream/NAME; needed if the stream belongs to
 	// another account. The name in it must be StreamName, or StreamName must be empty. Default: the stream of
 	// Retrieval.FanOut.ConsumerARN if that is set and Mode is FanOut; otherwise none, the stream is looked up by name in the account of the
-	// credentials. (KCL: streamArn)
+	// credentials. A worker with a shardlease.WithSource reads the stream of a DynamoDB table, whose ARN must stand here, as
+	// arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL; StreamName is then the table's, or empty. (KCL: streamArn)
 	StreamARN string
 
 	// Streams are the streams to read if they are several, or may become several: their leases share one table, and the

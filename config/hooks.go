@@ -102,7 +102,7 @@ type TrimmedEvent struct {
 	Worker, LeaseKey string
 	Stream, ShardID  string
 	Position         string    // the record that was handled last, or was read last, as 4957…/3 if it is the fourth of an aggregate; of a shard that is gone also TRIM_HORIZON and the like
-	First            string    // sequence number of the first record that there is; empty if the shard is gone, or the source cannot tell
+	First            string    // sequence number of the first record that there is; empty if the shard is gone, or has ended without one
 	FirstArrival     time.Time // when that one came into the stream: what is lost came before; zero if not known
 	Gone             bool      // the whole shard left the stream before it was read to its end
 	Failed           bool      // Retrieval.OnTrimmed is FailRun: nothing is skipped, Run ends

@@ -25,15 +25,23 @@ const (
 // Validate returns nil, or every fault at once, joined with errors.Join: one line each, naming the field, its value and what
 // is allowed. Zero fields that have a default are right. It reads neither a clock nor the network: whether the stream and the
 // table exist shows when the worker runs.
-func (c Config) Validate() error { return c.validate(false) }
+func (c Config) Validate() error {
+	return c.validate(func(f *faults) { c.checkStreams(f, false) })
+}
 
 // ValidateTracked is [Config.Validate] for a worker whose streams a StreamTracker names: the configuration must name none.
-func (c Config) ValidateTracked() error { return c.validate(true) }
+func (c Config) ValidateTracked() error {
+	return c.validate(func(f *faults) { c.checkStreams(f, true) })
+}
 
-func (c Config) validate(tracked bool) error {
+// ValidateTableStream is [Config.Validate] for a worker that reads the stream of a DynamoDB table: StreamARN must name it.
+func (c Config) ValidateTableStream() error { return c.validate(c.checkTableStream) }
+
+// validate checks everything; streams checks what to read.
+func (c Config) validate(streams func(*faults)) error {
 	var f faults
 	f.tableName("ApplicationName", c.ApplicationName)
-	c.checkStreams(&f, tracked)
+	streams(&f)
 	c.FormerStreams.check(&f)
 	f.text("WorkerID", c.WorkerID, 1, 2048)
 	c.LeaseManagement.check(&f)

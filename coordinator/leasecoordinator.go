@@ -64,6 +64,7 @@ func newLeaseCoordinator(user context.Context, o Options, shards *consumers) *Le
 		})
 		c.cleanup = cleanup.NewLeaseCleanupManager(o.Table, cfg.Cleanup, cleanup.Options{
 			Worker: cfg.WorkerID, Rows: c.knownRows, IsLeader: c.leader.IsLeader, Shards: o.Stream.Shards, Hooks: cfg.Hooks,
+			ByLineage: o.Stream.ByLineage,
 		})
 	}
 	shards.release, shards.forsake, shards.onFinish = c.renewer.Release, c.renewer.Forsake, c.taker.Wake

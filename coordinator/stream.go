@@ -19,6 +19,8 @@ type Stream struct {
 	Syncer *shardsync.HierarchicalShardSyncer
 	Open   OpenFunc
 	Shards cleanup.ShardLister // for the cleanup of leases
+	// ByLineage says that the shards have no hash keys; Syncer knows it, too.
+	ByLineage bool
 
 	// Of one of several streams.
 	Identifier string              // account:name:epoch

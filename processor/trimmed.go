@@ -24,7 +24,7 @@ func (e *TrimmedError) rest() string {
 	case e.Gone:
 		return "the whole shard is gone"
 	case e.First == "":
-		return "what there is instead is not known"
+		return "the shard has ended, and no record of it is left"
 	case e.FirstArrival.IsZero():
 		return "the first record that there is is " + e.First
 	}

@@ -7,7 +7,11 @@ import (
 )
 
 // advice says what to do about an error that will not go away by itself.
-func advice(stream string, err error) string {
+func advice(api KinesisAPI, stream string, err error) string {
+	needed, client := "kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords", "Kinesis client"
+	if l, ok := api.(LineageAPI); ok {
+		needed, client = l.Permissions(), "client"
+	}
 	switch {
 	case errors.Is(err, shardsync.ErrStreamNotFound):
 		return "create the stream, or check its name, the region and the account"
@@ -16,9 +20,9 @@ func advice(stream string, err error) string {
 	case errors.Is(err, shardsync.ErrOtherHistory):
 		return shardsync.HistoryAdvice
 	case errors.Is(err, shardsync.ErrNotAllowed):
-		return "check the credentials, and allow them kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords on stream " + stream
+		return "check the credentials, and allow them " + needed + " on stream " + stream
 	case !reached(err):
-		return "check the region, the endpoint and the credentials of the Kinesis client"
+		return "check the region, the endpoint and the credentials of the " + client
 	}
 	return ""
 }

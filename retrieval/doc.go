@@ -6,6 +6,9 @@
 //
 // [KinesisShardDetector] lists a stream's shards for package shardsync.
 //
+// A [LineageAPI] stands in front of another service, whose shards have no hash keys: package dynamostreams has the one for the streams
+// of DynamoDB tables.
+//
 // Both switch the SDK's own retries off, call by call, so that pauses are spaced for a whole fleet, obey the lease's
 // context, and can be seen through config.Hooks.
 package retrieval

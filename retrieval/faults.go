@@ -59,9 +59,11 @@ var faultCodes = map[string]fault{
 	"ResourceNotFoundException": notFound,
 	"ResourceInUseException":    inUse,
 	"ExpiredIteratorException":  badIterator,
-	"ExpiredNextTokenException": badToken,
-	"InvalidArgumentException":  refused,
-	"ValidationException":       refused,
+	// Of DynamoDB Streams: the record at which the iterator stands is not kept any more.
+	"TrimmedDataAccessException": badIterator,
+	"ExpiredNextTokenException":  badToken,
+	"InvalidArgumentException":   refused,
+	"ValidationException":        refused,
 
 	"InvalidSignatureException": skewed,
 	"SignatureDoesNotMatch":     skewed,

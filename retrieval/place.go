@@ -95,6 +95,9 @@ func (p *place) lacks(page []processor.Record) bool {
 	return page[0].Position().Compare(checkpoint.ExtendedSequenceNumber{SequenceNumber: p.from.SequenceNumber}) > 0
 }
 
+// unseen reports whether not even the record has come that from names, at which reading began.
+func (p *place) unseen() bool { return !p.found && p.last == "" && !p.from.IsSentinel() }
+
 // recheck makes the next iterator begin at the last record that was read and not after it, so that lacks can tell whether it is still
 // there. All that is in that record was handed over, or was with another reader's.
 func (p *place) recheck() {

@@ -215,3 +215,24 @@ func TestTrimmed_aShardThatLeftRetentionUnreadIsTold(t *testing.T) {
 		}
 	})
 }
+
+// All that was left in the shard was trimmed before somebody came to read it, and its end comes without a record.
+func TestTrimmed_aShardThatEndsWithoutTheLastRecordIsToldOf(t *testing.T) {
+	bothModes(t, func(ctx context.Context, w *world, opened func(checkpoint.ExtendedSequenceNumber) processor.RecordSource) {
+		w.put(3)
+		s := opened(checkpoint.TrimHorizon)
+		_, last := w.take(ctx, s, 3)
+		s.Close()
+		w.put(2)
+		time.Sleep(2 * time.Hour)
+		w.split(shard0)
+		time.Sleep(23 * time.Hour)
+		s = opened(last)
+		defer s.Close()
+		_, end := w.toEnd(ctx, s)
+		want := []config.TrimmedEvent{{Worker: "w", LeaseKey: shard0, Stream: stream, ShardID: shard0, Position: last.SequenceNumber}}
+		if diff := cmp.Diff(want, w.trimmed()); diff != "" || end.Gone {
+			w.t.Errorf("what was told at the end %+v (-want +got):\n%s", end, diff)
+		}
+	})
+}

@@ -80,9 +80,19 @@ func (r *reader) retried(what string, err error, wait time.Duration) {
 	}
 }
 
-// ended follows a page without a next iterator. With children it is the last page. Without, the service is asked whether
-// the shard is closed: a reply that is merely broken, taken for the end, would give up the rest of the shard.
+// ended follows a page without a next iterator. If the shard has ended and not even the record was seen that was handled last, those that
+// came after it may be lost with it.
 func (r *reader) ended(ctx context.Context, what string, children []types.ChildShard, behind int64) (done bool, err error) {
+	done, err = r.end(ctx, what, children, behind)
+	if done && err == nil && r.place.unseen() {
+		err = r.skip(config.TrimmedEvent{Gone: r.final.end.Gone})
+	}
+	return done && err == nil, err
+}
+
+// end finds out whether the shard has ended, and notes that in final. With children it is the last page. Without, the service is asked whether
+// the shard is closed: a reply that is merely broken, taken for the end, would give up the rest of the shard.
+func (r *reader) end(ctx context.Context, what string, children []types.ChildShard, behind int64) (done bool, err error) {
 	r.final.behind = behind
 	if out := childrenOf(children, r.start.ShardID); len(out) > 0 {
 		r.final.end = &processor.End{Children: out}
@@ -201,7 +211,8 @@ func (r *reader) detector() *KinesisShardDetector {
 }
 
 func (r *reader) look(ctx context.Context) (listing, error) {
-	shards, err := r.detector().ListShards(ctx, r.start.Stream, shardsync.Filter{})
+	d := r.detector()
+	shards, err := d.ListShards(ctx, r.start.Stream, shardsync.Filter{})
 	if err != nil {
 		return listing{}, err
 	}
@@ -224,6 +235,17 @@ func (r *reader) look(ctx context.Context) (listing, error) {
 	}
 	at.inherited = hold(had, keys)
 	at.followed = len(at.children) > 0 || followed(shards, r.start, r.place)
+	api, ok := r.api().(LineageAPI)
+	if !ok {
+		return at, nil
+	}
+	at.byLineage(api.Ended())
+	if !at.listed && !at.followed {
+		if err := d.Check(ctx, r.start.Stream); err != nil {
+			return listing{}, err
+		}
+		at.followed = !r.earlier(d)
+	}
 	return at, nil
 }
 

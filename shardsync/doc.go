@@ -28,6 +28,9 @@
 // In confirmed every audit compares all shards with all leases, until the ring is whole. The first audit of a leader, and one
 // that was asked for, need no second look.
 //
+// The shards of a DynamoDB table's stream have no hash keys ([SyncerOptions].ByLineage): there is no ring that could be whole, and each
+// audit compares all shards with all leases.
+//
 // # What a decision is good for
 //
 // A process can be stopped between its decision to create a row and the write, for hours. Meanwhile another one may have

@@ -190,7 +190,7 @@ func (m *PeriodicShardSyncManager) once(ctx context.Context, w *watch, have []le
 		return err
 	}
 	needed := m.opts.Confidence
-	if w.sure {
+	if w.sure || m.syncer.opts.ByLineage {
 		needed = 1
 	}
 	w.audit = w.audit.look(have, needed)

@@ -25,7 +25,7 @@ func (s *HierarchicalShardSyncer) repair(ctx context.Context, ev *config.SyncEve
 			return err
 		}
 		ev.Leases = len(have)
-		if _, hole := FindHole(have); !hole && len(have) > 0 {
+		if _, hole := FindHole(have); !hole && len(have) > 0 && !s.opts.ByLineage {
 			return nil
 		}
 		if err := s.check(ctx); err != nil {
@@ -43,7 +43,7 @@ func (s *HierarchicalShardSyncer) repair(ctx context.Context, ev *config.SyncEve
 				continue // it took too long
 			}
 		}
-		if err := unread(d.shards, have); err != nil {
+		if err := unread(d.shards, have); err != nil && !s.opts.ByLineage {
 			return s.explained(err)
 		}
 		return nil
@@ -54,7 +54,7 @@ func (s *HierarchicalShardSyncer) repair(ctx context.Context, ev *config.SyncEve
 // such and their shards are listed. A row that cannot be written is left to the next audit.
 func (s *HierarchicalShardSyncer) fillRanges(ctx context.Context, have []leases.Lease, ev *config.SyncEvent) ([]leases.Lease, error) {
 	lacks := func(l leases.Lease) bool { return !l.Finished() && !l.HashKeyRange.Known }
-	if !slices.ContainsFunc(have, lacks) {
+	if s.opts.ByLineage || !slices.ContainsFunc(have, lacks) {
 		return have, nil
 	}
 	shards, err := s.detector.ListShards(ctx, s.opts.Stream, Filter{})

@@ -75,9 +75,12 @@ func (s *HierarchicalShardSyncer) childLeases(ctx context.Context, parent leases
 		if !slices.Contains(c.ParentIDs, parent.Shard()) {
 			return nil, fmt.Errorf("the service names %s as a child, but its parents as %q", c.ID, c.ParentIDs)
 		}
-		r, err := hashkey.ParseRange(c.StartingHashKey, c.EndingHashKey)
-		if err != nil {
-			return nil, fmt.Errorf("child %s: %w", c.ID, err)
+		var r hashkey.Range
+		if !s.opts.ByLineage {
+			var err error
+			if r, err = hashkey.ParseRange(c.StartingHashKey, c.EndingHashKey); err != nil {
+				return nil, fmt.Errorf("child %s: %w", c.ID, err)
+			}
 		}
 		out = append(out, leases.Lease{
 			Key: c.ID, Checkpoint: start.at, StartAtMillis: start.millis,

@@ -29,8 +29,11 @@ type SyncerOptions struct {
 	Worker       string // for hooks
 	From         config.InitialPosition
 	FailoverTime time.Duration // how long another worker that creates rows may be silent before this one takes over; default 10s
-	Logger       *slog.Logger  // may be nil
-	Hooks        *config.Hooks // may be nil: LeaseCreated, Synced, Retried
+	// ByLineage says that the stream's shards have no hash keys, as those of DynamoDB tables' streams: nothing is concluded from
+	// ranges, leases with ranges are refused, and each audit lists the shards.
+	ByLineage bool
+	Logger    *slog.Logger  // may be nil
+	Hooks     *config.Hooks // may be nil: LeaseCreated, Synced, Retried
 }
 
 // HierarchicalShardSyncer creates the leases of one stream. Its methods may run at the same time, in one worker and in
@@ -103,7 +106,7 @@ func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent
 		if patient {
 			s.warnOfOtherPosition(have)
 		}
-		if covered(have) {
+		if !s.opts.ByLineage && covered(have) {
 			if checked {
 				return nil
 			}
@@ -190,21 +193,26 @@ func (s *HierarchicalShardSyncer) decide(ctx context.Context, d *decision, have 
 
 func (s *HierarchicalShardSyncer) decideNow(ctx context.Context, have []leases.Lease, ev *config.SyncEvent, d *decision) (err error) {
 	if len(have) == 0 {
-		if d.shards, err = s.detector.ListShards(ctx, s.opts.Stream, filterOf(s.opts.From)); err != nil {
+		if d.shards, err = s.list(ctx, filterOf(s.opts.From)); err != nil {
 			return err
 		}
 		ev.Shards = len(d.shards)
 		if err := s.future(); err != nil {
 			return err
 		}
-		d.missing, err = firstLeases(d.shards, s.opts.From)
+		d.missing, err = s.firstLeases(d.shards)
 	} else {
 		if d.shards, err = s.allShards(ctx); err != nil {
 			return err
 		}
 		ev.Shards = len(d.shards)
-		if err := otherHistory(d.shards, have); err != nil {
-			return s.explained(err)
+		if s.opts.ByLineage {
+			err = s.foreign(have)
+		} else if err = otherHistory(d.shards, have); err != nil {
+			err = s.explained(err)
+		}
+		if err != nil {
+			return err
 		}
 		d.missing, err = DetermineNewLeases(d.shards, have, s.opts.From)
 	}
@@ -225,9 +233,28 @@ func (s *HierarchicalShardSyncer) explained(err error) error {
 
 // allShards lists the whole stream. The error wraps [ErrInconsistent] if the listing shows only a part of it.
 func (s *HierarchicalShardSyncer) allShards(ctx context.Context) ([]Shard, error) {
-	shards, err := s.detector.ListShards(ctx, s.opts.Stream, Filter{})
+	shards, err := s.list(ctx, Filter{})
 	if err != nil {
 		return nil, err
 	}
-	return shards, checkRing(shards)
+	return shards, s.checkListing(shards)
+}
+
+func (s *HierarchicalShardSyncer) list(ctx context.Context, f Filter) ([]Shard, error) {
+	shards, err := s.detector.ListShards(ctx, s.opts.Stream, f)
+	if err == nil && s.opts.ByLineage {
+		shards = closeParents(shards)
+	}
+	return shards, err
+}
+
+// firstLeases returns the leases of an empty table.
+func (s *HierarchicalShardSyncer) firstLeases(shards []Shard) ([]leases.Lease, error) {
+	if !s.opts.ByLineage {
+		return firstLeases(shards, s.opts.From)
+	}
+	if err := s.checkListing(shards); err != nil {
+		return nil, err
+	}
+	return DetermineNewLeases(shards, nil, s.opts.From)
 }

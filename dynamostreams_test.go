@@ -1,0 +1,341 @@
+package shardlease_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/shardlease/shardlease"
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/retrieval/dynamostreams"
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// overTable runs a test over the stream of a table, in virtual time.
+func overTable(t *testing.T, run func(t *testing.T, f *fleettest.TableFleet), opts ...emulator.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.NewOfTable(t, opts...)
+		run(t, f)
+	})
+}
+
+// A fleet of three reads a table's stream for half an hour, in which its shards roll every three minutes, split now and then and leave
+// the retention of nine minutes, while requests are throttled, refused and lost with their replies, and workers are killed, stopped and started.
+func TestDynamoStreams_aFleetOfThreeLosesNothingAndKeepsTheOrderOfEachItem(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		workers := []*fleettest.Worker{f.StartOnTable("w0"), f.StartOnTable("w1"), f.StartOnTable("w2")}
+		time.Sleep(time.Minute)
+		for i, effect := range []emulator.Effect{
+			emulator.Throttle(), emulator.DropReply(), emulator.Fail(http.StatusInternalServerError, "InternalServerError", "trouble"),
+			emulator.CutBody(20), emulator.DelayReply(3 * time.Second), emulator.Refuse(),
+		} {
+			f.Server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Probability: 0.02, Seed: uint64(i), Effect: effect})
+			f.Server.Inject(emulator.Rule{Service: emulator.DynamoDB, Match: ofLeases, Probability: 0.005, Seed: uint64(i), Effect: effect})
+		}
+		for round := range fleettest.Shorter(24, 12) {
+			for range 10 {
+				f.PutItems(20, 20)
+				time.Sleep(time.Duration(round%3) * 4 * time.Second)
+			}
+			time.Sleep(20 * time.Second)
+			f.PutItems(20, 20)
+			switch id := "w" + string(rune('3'+round)); round % 6 {
+			case 1:
+				workers[0].Kill()
+				workers = append(workers[1:], f.StartOnTable(id))
+			case 2:
+				if _, err := f.Server.RollTableStream(fleettest.Table); err != nil {
+					t.Error(err)
+				}
+			case 3:
+				if err := workers[0].Stop(); err != nil {
+					t.Error(err)
+				}
+				workers = append(workers[1:], f.StartOnTable(id))
+			case 5:
+				if _, open := f.Shards(); len(open) < 6 {
+					if _, err := f.Server.SplitTableStream(fleettest.Table, open[0]); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+		f.WaitDelivered(10 * time.Minute)
+		duplicates := f.Check()
+		time.Sleep(5 * time.Minute)
+		all, open := f.Shards()
+		rows := f.Rows()
+		if len(rows) > 2*len(open)+2 {
+			t.Errorf("the table still has %d rows, of %d shards that the stream has, %d of them open", len(rows), len(all), len(open))
+		}
+		t.Logf("%d changes, %d repeated; %d shards, %d open; %d rows left", f.Produced(), duplicates, len(all), len(open), len(rows))
+	}, emulator.WithTableStreamShards(3), emulator.WithTableStreamShardLife(3*time.Minute), emulator.WithTableStreamRetention(9*time.Minute))
+}
+
+// ofLeases matches requests to the lease table.
+func ofLeases(body []byte) bool { return strings.Contains(string(body), `"`+fleettest.App+`"`) }
+
+// LATEST is settled when the application starts: a worker that dies before its first checkpoint loses nothing that came since.
+func TestDynamoStreams_latestMeansSinceTheFirstStartAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		latest := func(c *config.Config) { c.InitialPosition = config.Latest() }
+		f.PutItems(3000, 10)
+		time.Sleep(time.Hour)
+		f.Forget()
+		first := f.StartOnTableWith("w1", func(processor.Shard) processor.RecordProcessor {
+			return processor.Each(func(ctx context.Context, _ processor.Record) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})(processor.Shard{})
+		}, latest)
+		<-first.Ready()
+		time.Sleep(time.Minute)
+		for range 20 {
+			f.PutItem("new")
+		}
+		time.Sleep(time.Minute)
+		first.Kill()
+		time.Sleep(time.Hour)
+		f.StartOnTable("w2", latest)
+		f.WaitDelivered(5 * time.Minute)
+		f.Check()
+		if got := f.Audit.Distinct(); got != 20 {
+			t.Errorf("%d changes were delivered, want the 20 since the first start", got)
+		}
+	})
+}
+
+// What the stream does not keep any more is told by Hooks.Trimmed, and what it still has is read.
+func TestDynamoStreams_tellsOfWhatWasTrimmed(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.PutItem("old")
+		w := f.StartOnTable("w1")
+		f.WaitDelivered(time.Minute)
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+		f.PutItem("old") // trimmed before anybody reads it
+		time.Sleep(26 * time.Hour)
+		f.Forget()
+		f.PutItem("new")
+		var (
+			mu   sync.Mutex
+			told []config.TrimmedEvent
+		)
+		f.StartOnTable("w2", func(c *config.Config) {
+			c.Hooks = &config.Hooks{Trimmed: func(e config.TrimmedEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, e)
+			}}
+		})
+		time.Sleep(5 * time.Minute)
+		f.Check()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) != 1 || told[0].Stream != fleettest.Table {
+			t.Errorf("Hooks.Trimmed was told %+v, want the shard whose last change was lost", told)
+		}
+	})
+}
+
+// The same within a shard: the record at the checkpoint is gone, the shard is not.
+func TestDynamoStreams_failsForWhatWasTrimmedIfToldTo(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.PutItem("old")
+		w := f.StartOnTable("w1")
+		f.WaitDelivered(time.Minute)
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(26 * time.Hour)
+		f.PutItem("old")
+		failing := f.StartOnTable("w2", func(c *config.Config) { c.Retrieval.OnTrimmed = config.FailRun })
+		if err := failing.Wait(); !isTrimmed(err) {
+			t.Errorf("Run returned %v, want a TrimmedError", err)
+		}
+		f.StartOnTable("w3")
+		f.WaitDelivered(5 * time.Minute)
+		f.Check()
+	}, emulator.WithTableStreamShardLife(100*time.Hour))
+}
+
+func isTrimmed(err error) bool {
+	_, ok := errors.AsType[*processor.TrimmedError](err)
+	return ok
+}
+
+// A stream that was disabled is read to its end, also by who comes late; then its leases are finished and the worker idles. The table's
+// next stream is another one: its reader refuses the leases of the first until they are finished.
+func TestDynamoStreams_aDisabledStreamIsReadToItsEndAndTheNextOneGoesOnFromThere(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.PutItems(50, 5)
+		w := f.StartOnTable("w1")
+		f.WaitDelivered(time.Minute)
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+		f.PutItems(50, 5)
+		old := f.ARN
+		f.Enable(false)
+		time.Sleep(time.Hour)
+		f.Enable(true)
+		f.PutItems(50, 5)
+		time.Sleep(time.Minute)
+
+		err := f.StartOnTable("w2").Wait()
+		if !errors.Is(err, shardsync.ErrOtherHistory) || !strings.Contains(err.Error(), "set StreamARN to the table's earlier stream") {
+			t.Errorf("Run over the next stream returned %v, want one that says that the leases are those of an earlier stream", err)
+		}
+
+		next := f.ARN
+		f.ARN = old
+		w = f.StartOnTable("w3")
+		time.Sleep(10 * time.Minute)
+		if got := f.Audit.Distinct(); got != 100 {
+			t.Errorf("%d of the 100 changes of the first stream were delivered", got)
+		}
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+		f.ARN = next
+		f.StartOnTable("w4")
+		f.WaitDelivered(5 * time.Minute)
+		f.Check()
+	}, emulator.WithTableStreamShards(2))
+}
+
+// A stream that is disabled already when the application first starts has a day's changes for it.
+func TestDynamoStreams_beginsWithADisabledStream(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.PutItems(50, 5)
+		time.Sleep(25 * time.Minute)
+		f.PutItems(50, 5)
+		f.Enable(false)
+		w := f.StartOnTable("w1")
+		f.WaitDelivered(time.Minute)
+		f.Check()
+		time.Sleep(2 * time.Hour) // the stream is gone
+		if err := w.Stop(); err != nil {
+			t.Errorf("after the stream has gone: %v", err)
+		}
+	}, emulator.WithTableStreamShardLife(10*time.Minute), emulator.WithTableStreamRetention(time.Hour))
+}
+
+// Of two shards that follow one only one may be listed for a while; an audit finds the other.
+func TestDynamoStreams_anAuditFindsAShardWithoutALease(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.PutItems(10, 5)
+		f.StartOnTable("w1")
+		f.WaitDelivered(time.Minute)
+		children, err := f.Server.SplitTableStream(fleettest.Table, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.PutItems(10, 5)
+		time.Sleep(20 * time.Second)
+		if _, err := f.DynamoDB.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+			TableName: aws.String(fleettest.App), Key: map[string]types.AttributeValue{"leaseKey": &types.AttributeValueMemberS{Value: children[0]}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		f.PutItems(20, 5)
+		f.WaitDelivered(time.Minute)
+		f.Check()
+		if f.Rows()[children[0]] == nil {
+			t.Errorf("shard %s has no lease again", children[0])
+		}
+	})
+}
+
+// Leases that another library made are not ours to read on.
+func TestDynamoStreams_refusesLeasesWithRangesOfHashKeys(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ end, want string }{
+		"of the Java adapter": {"1", "the Java adapter for DynamoDB Streams has made it"},
+		"of Kinesis":          {"340282366920938463463374607431768211455", "an application that reads a stream of Kinesis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+				w := f.StartOnTable("w1")
+				<-w.Ready()
+				if err := w.Stop(); err != nil {
+					t.Error(err)
+				}
+				_, open := f.Shards()
+				s := func(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
+				if _, err := f.DynamoDB.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(fleettest.App), Item: map[string]types.AttributeValue{
+					"leaseKey": s(open[0]), "leaseCounter": &types.AttributeValueMemberN{Value: "7"}, "checkpoint": s("TRIM_HORIZON"),
+					"startingHashKey": s("0"), "endingHashKey": s(c.end), "ownerSwitchesSinceCheckpoint": &types.AttributeValueMemberN{Value: "0"},
+				}}); err != nil {
+					t.Fatal(err)
+				}
+				err := f.StartOnTable("w2").Wait()
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), open[0]) || !strings.Contains(err.Error(), "choose another ApplicationName") {
+					t.Errorf("Run returned %v, want the shard and %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestNew_refusesWhatATablesStreamCannotHave(t *testing.T) {
+	t.Parallel()
+	cloud := emulator.New().AWSConfig()
+	source := shardlease.WithSource(dynamostreams.New(dynamodbstreams.NewFromConfig(cloud)))
+	const arn = "arn:aws:dynamodb:us-east-1:123456789012:table/orders/stream/2026-01-02T03:04:05.678"
+	each := processor.Each(func(context.Context, processor.Record) error { return nil })
+	for _, c := range []struct {
+		change func(*config.Config)
+		opts   []shardlease.Option
+		want   string
+	}{
+		{func(c *config.Config) { c.StreamARN = "" }, nil, `StreamARN is "", want arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL`},
+		{func(c *config.Config) { c.StreamARN = "arn:aws:kinesis:us-east-1:123456789012:stream/orders" }, nil, `StreamARN is "arn:aws:kinesis:`},
+		{func(c *config.Config) { c.StreamARN = "arn:aws:dynamodb:us-east-1:123456789012:table/orders" }, nil, `want arn:aws:dynamodb:REGION`},
+		{func(c *config.Config) { c.StreamARN = strings.Replace(arn, "us-east-1", "eu-west-1", 1) }, nil, `want region us-east-1, which the client of WithSource has`},
+		{func(c *config.Config) { c.StreamName = "others" }, nil, `StreamName is "others", want "orders", the table in StreamARN, or no name`},
+		{func(c *config.Config) { c.InitialPosition = config.AtTimestamp(time.Unix(1e9, 0)) }, nil, `InitialPosition is AT_TIMESTAMP 2001-09-09T01:46:40Z, want TRIM_HORIZON or LATEST`},
+		{func(c *config.Config) { c.Retrieval.Mode = config.FanOut }, nil, `Retrieval.Mode is "FanOut", want "Polling"`},
+		{func(c *config.Config) { c.Streams = []config.StreamConfig{{StreamName: "a"}} }, nil, `Streams is 1 streams, want none`},
+		{func(c *config.Config) { c.FormerStreams.Deletion = config.DeleteAfterWait }, nil, `FormerStreams is set, want nothing`},
+		{nil, []shardlease.Option{shardlease.WithStreamTracker(nil)}, `WithStreamTracker was given beside WithSource`},
+		{nil, []shardlease.Option{shardlease.WithSource(nil)}, `WithSource was given a nil`},
+		{nil, []shardlease.Option{shardlease.WithSource((*dynamostreams.Source)(nil))}, `WithSource was given a nil *dynamostreams.Source`},
+		{nil, nil, ""},
+		{func(c *config.Config) { c.StreamName = "orders" }, nil, ""},
+	} {
+		cfg := config.Default("orders-audit", "")
+		cfg.StreamARN = arn
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		_, err := shardlease.New(cfg, cloud, each, append([]shardlease.Option{source}, c.opts...)...)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("New says %v, want %q", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package dynamostreams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	kinesistypes "github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/retrieval"
+)
+
+// API is what a source needs of DynamoDB Streams. *dynamodbstreams.Client has it. It must be safe for concurrent use.
+type API interface {
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+var _ API = (*dynamodbstreams.Client)(nil)
+
+// Source reads one table's stream for one worker. Its methods are those of Kinesis' client, for package retrieval; they are safe for
+// concurrent use. The client's own retries are switched off call by call, since the worker retries by itself.
+type Source struct {
+	api    API
+	status atomic.Value // types.StreamStatus, as last told
+}
+
+var _ retrieval.LineageAPI = (*Source)(nil)
+
+// New makes a source that reads through api. It does no I/O.
+func New(api API) *Source { return &Source{api: api} }
+
+// ourRetries are the options of every call: retries are the worker's.
+var ourRetries = []func(*dynamodbstreams.Options){func(o *dynamodbstreams.Options) {
+	o.Retryer = aws.NopRetryer{}
+	o.RetryMaxAttempts = 0
+}}
+
+// Region implements retrieval.LineageAPI.
+func (s *Source) Region() string {
+	if c, ok := s.api.(*dynamodbstreams.Client); ok && c != nil {
+		return c.Options().Region
+	}
+	return ""
+}
+
+// Permissions implements retrieval.LineageAPI.
+func (*Source) Permissions() string {
+	return "dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords"
+}
+
+// Ended implements retrieval.LineageAPI: the stream was disabled, or its table deleted. Then its shards are closed and have no
+// children; they can be read for another day.
+func (s *Source) Ended() bool {
+	status, _ := s.status.Load().(types.StreamStatus)
+	return status == types.StreamStatusDisabled || status == types.StreamStatusDisabling
+}
+
+// describe is DescribeStream.
+func (s *Source) describe(ctx context.Context, in *dynamodbstreams.DescribeStreamInput) (*dynamodbstreams.DescribeStreamOutput, error) {
+	out, err := s.api.DescribeStream(ctx, in, ourRetries...)
+	if err != nil {
+		return nil, err
+	}
+	if out.StreamDescription == nil {
+		return nil, errors.New("describe stream: the service answers without a description")
+	}
+	s.status.Store(out.StreamDescription.StreamStatus)
+	return out, nil
+}
+
+// DescribeStreamSummary says whether the stream can be read, and when it was created.
+func (s *Source) DescribeStreamSummary(ctx context.Context, in *kinesis.DescribeStreamSummaryInput, _ ...func(*kinesis.Options)) (*kinesis.DescribeStreamSummaryOutput, error) {
+	out, err := s.describe(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: in.StreamARN, Limit: aws.Int32(1)})
+	if err != nil {
+		return nil, err
+	}
+	d := out.StreamDescription
+	status := kinesistypes.StreamStatusActive // a disabled one can be read on for a day
+	if d.StreamStatus == types.StreamStatusEnabling {
+		status = kinesistypes.StreamStatusCreating
+	}
+	return &kinesis.DescribeStreamSummaryOutput{
+		StreamDescriptionSummary: &kinesistypes.StreamDescriptionSummary{
+			StreamName: d.TableName, StreamARN: d.StreamArn, StreamStatus: status, StreamCreationTimestamp: d.CreationRequestDateTime,
+		},
+		ResultMetadata: out.ResultMetadata,
+	}, nil
+}
+
+// ListShards lists shards, a page of DescribeStream at a time; it knows no filters. While the stream is disabled, shards that nothing
+// follows are shown as open: they end like any others, but what they hold is still to be read by who begins now.
+func (s *Source) ListShards(ctx context.Context, in *kinesis.ListShardsInput, _ ...func(*kinesis.Options)) (*kinesis.ListShardsOutput, error) {
+	arn, after := aws.ToString(in.StreamARN), ""
+	if in.NextToken != nil {
+		arn, after, _ = strings.Cut(*in.NextToken, " ")
+	}
+	out, err := s.describe(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &arn, ExclusiveStartShardId: optional(after)})
+	if err != nil {
+		return nil, err
+	}
+	listed := &kinesis.ListShardsOutput{ResultMetadata: out.ResultMetadata}
+	ended := s.Ended()
+	for _, x := range out.StreamDescription.Shards {
+		shard := kinesistypes.Shard{ShardId: x.ShardId, ParentShardId: x.ParentShardId}
+		if r := x.SequenceNumberRange; r != nil {
+			shard.SequenceNumberRange = &kinesistypes.SequenceNumberRange{StartingSequenceNumber: r.StartingSequenceNumber}
+			if !ended {
+				shard.SequenceNumberRange.EndingSequenceNumber = r.EndingSequenceNumber
+			}
+		}
+		listed.Shards = append(listed.Shards, shard)
+	}
+	if last := aws.ToString(out.StreamDescription.LastEvaluatedShardId); last != "" {
+		listed.NextToken = aws.String(arn + " " + last)
+	}
+	return listed, nil
+}
+
+// GetShardIterator makes an iterator, and begins with the oldest record that is left where the service has trimmed the wanted one:
+// whoever reads sees by the first record that something is missing. There is no iterator at a time: AT_TIMESTAMP begins with the
+// oldest record, and GetRecords leaves out what is older.
+func (s *Source) GetShardIterator(ctx context.Context, in *kinesis.GetShardIteratorInput, _ ...func(*kinesis.Options)) (*kinesis.GetShardIteratorOutput, error) {
+	it := iterator{shard: aws.ToString(in.ShardId)}
+	ask := &dynamodbstreams.GetShardIteratorInput{
+		StreamArn: in.StreamARN, ShardId: in.ShardId, ShardIteratorType: types.ShardIteratorType(in.ShardIteratorType), SequenceNumber: in.StartingSequenceNumber,
+	}
+	if in.Timestamp != nil {
+		it.since, ask.ShardIteratorType = in.Timestamp.Unix(), types.ShardIteratorTypeTrimHorizon
+	}
+	out, err := s.api.GetShardIterator(ctx, ask, ourRetries...)
+	if _, trimmed := errors.AsType[*types.TrimmedDataAccessException](err); trimmed && ask.SequenceNumber != nil {
+		ask.ShardIteratorType, ask.SequenceNumber = types.ShardIteratorTypeTrimHorizon, nil
+		out, err = s.api.GetShardIterator(ctx, ask, ourRetries...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if it.inner = aws.ToString(out.ShardIterator); it.inner == "" {
+		return nil, errors.New("get shard iterator: the service answers without one")
+	}
+	return &kinesis.GetShardIteratorOutput{ShardIterator: aws.String(it.String()), ResultMetadata: out.ResultMetadata}, nil
+}
+
+// iterator is one of the service, with what the service does not remember.
+type iterator struct {
+	shard string
+	since int64 // records created before this second are to be left out; 0: none
+	inner string
+}
+
+func (i iterator) String() string { return fmt.Sprintf("%s %d %s", i.shard, i.since, i.inner) }
+
+func parseIterator(s string) (i iterator, err error) {
+	if n, err := fmt.Sscanf(s, "%s %d %s", &i.shard, &i.since, &i.inner); n != 3 || err != nil {
+		return iterator{}, fmt.Errorf("iterator %q is not one of this source", s)
+	}
+	return i, nil
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

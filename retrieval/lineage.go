@@ -1,0 +1,32 @@
+package retrieval
+
+import (
+	"github.com/shardlease/shardlease/shardsync"
+)
+
+// LineageAPI is a KinesisAPI in front of another service, whose shards have no hash keys: it tells which shard follows which, and
+// nothing else of what becomes of a key. Package dynamostreams has one.
+type LineageAPI interface {
+	KinesisAPI
+	// Ended reports whether the stream, as it was last listed, takes no more records: its shards end and nothing follows them.
+	Ended() bool
+	// Region is where the client reads, empty if that is not known.
+	Region() string
+	// Permissions are those that reading a stream needs, for people.
+	Permissions() string
+}
+
+// byLineage adapts what a listing says of a reader's shard to a service without hash keys.
+func (at *listing) byLineage(ended bool) {
+	if len(at.children) > 0 || ended {
+		// What follows a shard may be listed before its own end is. Of two that follow one may be seen later; an audit
+		// brings it then.
+		at.open, at.inherited = false, true
+	}
+}
+
+// earlier reports whether the reader's shard is one of another stream that the table had before.
+func (r *reader) earlier(d *KinesisShardDetector) bool {
+	created, known := d.Created()
+	return known && shardsync.OfEarlierStream(r.start.ShardID, created)
+}

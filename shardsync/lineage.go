@@ -1,0 +1,94 @@
+package shardsync
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shardlease/shardlease/leases"
+)
+
+// Streams of DynamoDB tables have shards without hash keys. Which shard follows which is all that is known of them: there is no ring
+// to be whole or to have a hole, and each audit compares all shards with all leases. See [SyncerOptions].ByLineage.
+
+// closeParents returns a listing in which every shard that has a child is closed. A listing takes several requests, between which a
+// shard may end: it is shown as open then, beside its child.
+func closeParents(shards []Shard) []Shard {
+	follower := map[string]string{}
+	for _, s := range shards {
+		for _, id := range s.ParentIDs() {
+			follower[id] = s.StartingSequenceNumber
+		}
+	}
+	for i := range shards {
+		if first, has := follower[shards[i].ID]; has && shards[i].Open() {
+			shards[i].EndingSequenceNumber = first
+		}
+	}
+	return shards
+}
+
+// checkListing reports whether a listing can be that of a whole stream. The error wraps [ErrInconsistent].
+func (s *HierarchicalShardSyncer) checkListing(shards []Shard) error {
+	if !s.opts.ByLineage {
+		return checkRing(shards)
+	}
+	if len(shards) == 0 {
+		return fmt.Errorf("%w: it shows no shard", ErrInconsistent)
+	}
+	return nil
+}
+
+// ShardBorn is the time that the id of a shard of DynamoDB Streams begins with, as in
+// shardId-00000001414576573621-f55eea83; ok is false for ids of another form.
+func ShardBorn(id string) (t time.Time, ok bool) {
+	digits, random, cut := strings.Cut(strings.TrimPrefix(id, "shardId-"), "-")
+	if !cut || len(digits) != 20 || random == "" || !strings.HasPrefix(id, "shardId-") {
+		return time.Time{}, false
+	}
+	millis, err := strconv.ParseInt(digits, 10, 64)
+	return time.UnixMilli(millis), err == nil
+}
+
+// OfEarlierStream reports whether a shard's id says that it was born before a stream of a table was created: a table whose stream was
+// disabled and enabled again has another stream, with another ARN. A minute is for clocks that differ.
+func OfEarlierStream(id string, created time.Time) bool {
+	born, ok := ShardBorn(id)
+	return ok && born.Add(time.Minute).Before(created)
+}
+
+// errHasRanges is in the error about leases with ranges of hash keys.
+var errHasRanges = errors.New("leases of a table's stream have no range of hash keys")
+
+// foreign returns an error if leases cannot be of this stream, by lineage: some have ranges of hash keys, which the Java adapter for
+// DynamoDB Streams makes up and Kinesis has; or some are of an earlier stream of the table and not finished, so that what is left to
+// read there would be left out.
+func (s *HierarchicalShardSyncer) foreign(have []leases.Lease) error {
+	var created time.Time
+	if c, ok := s.detector.(checker); ok {
+		created, _ = c.Created()
+	}
+	for _, l := range have {
+		if r := l.HashKeyRange; r.Known {
+			who := "an application that reads a stream of Kinesis, or another version of a library, has made it"
+			if r.Start.String() == "0" && r.End.String() == "1" {
+				who = "the Java adapter for DynamoDB Streams has made it, which gives every shard that range"
+			}
+			return &PermanentError{
+				Doing:  fmt.Sprintf("compare shards and leases of stream %q", s.opts.Stream),
+				Advice: "choose another ApplicationName, or stop its workers and delete the table's rows; then reading starts at InitialPosition",
+				Err:    fmt.Errorf("%w, but that of shard %s has %s to %s: %s", errHasRanges, l.Shard(), r.Start, r.End, who),
+			}
+		}
+		if !l.Finished() && OfEarlierStream(l.Shard(), created) {
+			return &PermanentError{
+				Doing:  fmt.Sprintf("find the leases' places in stream %q, created at %s", s.opts.Stream, timeText(created)),
+				Advice: "set StreamARN to the table's earlier stream until all of its shards are finished, if it still exists; or " + HistoryAdvice,
+				Err:    fmt.Errorf("%w: shard %s is older than the stream", ErrOtherHistory, l.Shard()),
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package shardlease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/retrieval"
+)
+
+// Source is a kind of stream that is read in place of one of Kinesis. dynamostreams.New makes the only one there is, for the streams
+// of DynamoDB tables.
+type Source = retrieval.LineageAPI
+
+// WithSource makes the worker read from s instead of from Kinesis:
+//
+//	shardlease.New(cfg, cloud, factory, shardlease.WithSource(dynamostreams.New(dynamodbstreams.NewFromConfig(cloud))))
+//
+// cfg.StreamARN names the stream. What is different there is told in docs/dynamodb-streams.md. Each worker needs a source of its own.
+func WithSource(s Source) Option { return func(o *options) { o.source, o.sourced = s, true } }
+
+// validateSource checks a worker that reads from a source.
+func (o options) validateSource(cfg config.Config) error {
+	faults := []error{cfg.ValidateTableStream()}
+	if o.source == nil || isNilPointer(o.source) {
+		faults = append(faults, fmt.Errorf("WithSource was given a nil %T, want what dynamostreams.New returns", o.source))
+	} else if parts, region := strings.Split(cfg.StreamARN, ":"), o.source.Region(); region != "" && len(parts) > 3 && parts[2] == "dynamodb" && parts[3] != region {
+		faults = append(faults, fmt.Errorf("StreamARN is %q, want region %s, which the client of WithSource has", cfg.StreamARN, region))
+	}
+	for _, other := range []struct {
+		option string
+		given  bool
+	}{{"WithKinesis", o.kinesis != nil}, {"WithStreamTracker", o.tracked}, {"WithStreamClient", len(o.clients) > 0}} {
+		if other.given {
+			faults = append(faults, fmt.Errorf("%s was given beside WithSource, want one of them: a source reads one stream, with the client that it was made with", other.option))
+		}
+	}
+	return errors.Join(faults...)
+}
