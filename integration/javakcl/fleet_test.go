@@ -285,9 +285,7 @@ func (f *fleet) finish() {
 	regress, moves := f.history.regress, len(f.history.moves)
 	f.history.mu.Unlock()
 	fmt.Printf("  checkpoints that went back %d\n  changes of owner %d\n  writes of leases by worker %v\n", len(regress), moves, f.history.writers())
-	if f.generation.kcl == kcl2.kcl {
-		fmt.Printf("  stops of KCL 2.7.2 that had to be ended by SIGKILL %d\n", f.hangs)
-	}
+	fmt.Printf("  stops that had to be ended by SIGKILL %d\n", f.hangs)
 	f.printLogs()
 	if !v.OK() {
 		f.t.Error("records were lost, out of order, or never produced")

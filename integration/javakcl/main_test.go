@@ -27,7 +27,7 @@ var (
 	withJava = flag.Bool("java", false, "run the tests that start Java workers, for minutes")
 	failover = flag.Duration("java-failover", 10*time.Second, "failover time of all workers, Java's own default unless given")
 	settled  = flag.Duration("java-settled", 40*time.Second, "for how long a fleet must have been balanced before nothing may move any more")
-	stopTime = flag.Duration("java-stop", 40*time.Second, "how long a graceful stop may take before SIGKILL, which only KCL 2.7.2 needs")
+	stopTime = flag.Duration("java-stop", 40*time.Second, "how long a graceful stop may take before SIGKILL, which hardly any but KCL 2.7.2 needs")
 	watch    = flag.Duration("java-watch", 3*time.Minute, "for how long nothing may move then")
 )
 
