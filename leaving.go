@@ -19,10 +19,11 @@ const (
 	watchedLeases = 20
 )
 
-// leave removes the application's registrations, of all of its streams, if the configuration says so and nobody else can be reading with them: each
-// worker looks after it has given up its own leases, so that the last of several that stop at once finds no owner. It removes what the others have
-// registered, too, since they found an owner and left it. An owner that has died counts as one, because it may be one that is cut off for a while; but if
-// none is seen to renew, nobody may be left who will remove them, and the log says how. Who starts after that registers anew.
+// leave removes the application's registrations, of all of its streams, if the configuration says so and nobody else can be
+// reading with them: each worker looks after it has given up its own leases, so that the last of several that stop at once
+// finds no owner. It removes what the others have registered, too, since they found an owner and left it. An owner that has
+// died counts as one, because it may be one that is cut off for a while; but if none is seen to renew, nobody may be left who
+// will remove them, and the log says how. Who starts after that registers anew.
 func (r reading) leave(ctx context.Context) error {
 	if r.fanOut == nil || !r.cfg.Retrieval.FanOut.Deregister {
 		return nil
@@ -56,8 +57,8 @@ func (r reading) leave(ctx context.Context) error {
 	return nil
 }
 
-// seesRenewal watches leases of other workers until one of them is written, or ctx is done. A worker that lives renews each of its leases once in a
-// RenewInterval.
+// seesRenewal watches leases of other workers until one of them is written, or ctx is done. A worker that lives renews each of
+// its leases once in a RenewInterval.
 func (r reading) seesRenewal(ctx context.Context, others []leases.Lease) bool {
 	clock := loop.ClockOf(ctx)
 	for clock.Sleep(ctx, r.cfg.LeaseManagement.RenewInterval/4) == nil {

@@ -36,10 +36,10 @@ type Options struct {
 	Hooks     *config.Hooks // nil: none; called: LeaseDeleted, Retried
 }
 
-// LeaseCleanupManager deletes the rows of finished shards when nobody needs them any more, and not before it has seen them finished
-// for [config.LeaseCleanupConfig].KeepFinished. Apart from that time, for which the next leader waits anew, it remembers nothing of them: each pass
-// finds them in the table, so that nothing is forgotten with a worker. (KCL: LeaseCleanupManager, whose queue is lost with its
-// process, and which deletes at once)
+// LeaseCleanupManager deletes the rows of finished shards when nobody needs them any more, and not before it has seen them
+// finished for [config.LeaseCleanupConfig].KeepFinished. Apart from that time, for which the next leader waits anew, it
+// remembers nothing of them: each pass finds them in the table, so that nothing is forgotten with a worker. (KCL:
+// LeaseCleanupManager, whose queue is lost with its process, and which deletes at once)
 //
 // A row that somebody owns is deleted too. Its owner's next renewal finds it gone and drops the lease, under which nothing
 // runs any more.
@@ -75,8 +75,9 @@ func NewLeaseCleanupManager(t leaseTable, cfg config.LeaseCleanupConfig, opts Op
 }
 
 // Run makes a pass every LeaseCleanupConfig.Interval while this worker leads, the first one after an Interval, until ctx is
-// done; then it returns nil. Between passes it looks, without a request, which rows have been finished. What fails, for want of a permission too, is told to Hooks.Retried and tried again in the next
-// pass: a table with rows too many is no reason to stop reading. Call it once.
+// done; then it returns nil. Between passes it looks, without a request, which rows have been finished. What fails, for want
+// of a permission too, is told to Hooks.Retried and tried again in the next pass: a table with rows too many is no reason to
+// stop reading. Call it once.
 func (m *LeaseCleanupManager) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
 	// Anywhere in the first interval, so that fleets which restart more often than that come to it as well.

@@ -28,7 +28,7 @@ type Hooks struct {
 
 	Fetched        func(FetchEvent)       // one read from the stream, also an empty or failed one
 	Subscribed     func(SubscribeEvent)   // fan-out: a subscription was opened, or could not be
-	Trimmed        func(TrimmedEvent)     // a shard is to be read on from a position that the stream does not keep any more: records may be lost
+	Trimmed        func(TrimmedEvent)     // a shard's position is older than what the stream keeps: records may be lost
 	Deaggregated   func(DeaggregateEvent) // KPL aggregates of one read were taken apart, or could not be
 	BatchProcessed func(BatchEvent)       // ProcessRecords returned
 	Retried        func(RetryEvent)       // something failed and will be tried again
@@ -101,11 +101,13 @@ type SubscribeEvent struct {
 type TrimmedEvent struct {
 	Worker, LeaseKey string
 	Stream, ShardID  string
-	Position         string    // the record that was handled last, or was read last, as 4957…/3 if it is the fourth of an aggregate; of a shard that is gone also TRIM_HORIZON and the like
-	First            string    // sequence number of the first record that there is; empty if the shard is gone, or has ended without one
-	FirstArrival     time.Time // when that one came into the stream: what is lost came before; zero if not known
-	Gone             bool      // the whole shard left the stream before it was read to its end
-	Failed           bool      // Retrieval.OnTrimmed is FailRun: nothing is skipped, Run ends
+	// Position is the record that was handled, or read, last, as 4957…/3 if it is the fourth of an aggregate. Of a shard that is
+	// gone it may also be TRIM_HORIZON, LATEST or AT_TIMESTAMP.
+	Position     string
+	First        string    // sequence number of the first record that there is; empty if Gone, or if the shard has ended without one
+	FirstArrival time.Time // when that one came into the stream: what is lost came before; zero if not known
+	Gone         bool      // the whole shard left the stream before it was read to its end
+	Failed       bool      // Retrieval.OnTrimmed is FailRun: nothing is skipped, Run ends
 }
 
 // DeaggregateEvent is about the KPL aggregates that one read brought. Those that the checkpoint covers are counted too.

@@ -13,11 +13,11 @@ import (
 // deregisterAtOnce is how many consumers are being removed at a time; the service allows five calls a second for each stream.
 const deregisterAtOnce = 10
 
-// Deregister removes the consumers that this worker has read with, and those of the same name of the streams in more, with which others of the fleet may
-// have read: of these only Stream, StreamARN and FanOutAPI mean anything. Nothing is done with FanOutConfig.ConsumerARN, and nothing to the
-// streams in more once the worker has fallen back to polling. Workers of the
-// application that still read with one lose their subscriptions and register it anew. A consumer that is not there, or going, is no
-// error; each other error names the stream, and the command that removes its consumer.
+// Deregister removes the consumers that this worker has read with, and those of the same name of the streams in more, with
+// which others of the fleet may have read: of these only Stream, StreamARN and FanOutAPI mean anything. Nothing is done with
+// FanOutConfig.ConsumerARN, and nothing to the streams in more once the worker has fallen back to polling. Workers of the
+// application that still read with one lose their subscriptions and register it anew. A consumer that is not there, or going,
+// is no error; each other error names the stream, and the command that removes its consumer.
 func (f *FanOut) Deregister(ctx context.Context, more ...Start) error {
 	if f.cfg.ConsumerARN != "" {
 		return nil

@@ -17,9 +17,9 @@ import (
 	"github.com/shardlease/shardlease/internal/loop"
 )
 
-// registration is the application's consumer of one stream, which all of its workers share. Whoever needs it first looks
-// for it, and registers it if it is not there; others of this worker wait meanwhile, and others of the fleet may do the same at the same time: one of
-// them registers, the others find it.
+// registration is the application's consumer of one stream, which all of its workers share. Whoever needs it first looks for
+// it, and registers it if it is not there; others of this worker wait meanwhile, and others of the fleet may do the same at
+// the same time: one of them registers, the others find it.
 type registration struct {
 	fanout *FanOut
 	api    FanOutAPI

@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/shardlease/shardlease/internal/awshttp"
+	"github.com/shardlease/shardlease/internal/ring"
 )
 
 // The producer's pace.
@@ -158,26 +157,7 @@ func (s *source) put(ctx context.Context, entries []types.PutRecordsRequestEntry
 
 // open lists the open shards by their place on the ring. It is called with the turn.
 func (s *source) open(ctx context.Context) ([]types.Shard, error) {
-	var open []types.Shard
-	for in := (&kinesis.ListShardsInput{StreamName: aws.String(streamName)}); ; {
-		out, err := s.api.ListShards(ctx, in)
-		if err != nil {
-			return nil, fmt.Errorf("list shards: %w", err)
-		}
-		for _, shard := range out.Shards {
-			if shard.SequenceNumberRange.EndingSequenceNumber == nil {
-				open = append(open, shard)
-			}
-		}
-		if out.NextToken == nil {
-			break
-		}
-		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
-	}
-	slices.SortFunc(open, func(a, b types.Shard) int {
-		return hash(a.HashKeyRange.StartingHashKey).Cmp(hash(b.HashKeyRange.StartingHashKey))
-	})
-	return open, nil
+	return ring.Open(ctx, s.api, streamName)
 }
 
 // putLast puts some records into each open shard.
@@ -216,10 +196,8 @@ func (s *source) reshard(ctx context.Context, f fault) error {
 	}
 	if len(open) <= fewest || f.Kind == split && len(open) < most {
 		shard := open[int(f.Rank*float64(len(open)))]
-		middle := new(big.Int).Add(hash(shard.HashKeyRange.StartingHashKey), hash(shard.HashKeyRange.EndingHashKey))
-		middle.Rsh(middle, 1)
 		s.ledger.say("split of %s", *shard.ShardId)
-		_, err = s.api.SplitShard(ctx, &kinesis.SplitShardInput{StreamName: aws.String(streamName), ShardToSplit: shard.ShardId, NewStartingHashKey: aws.String(middle.String())})
+		_, err = s.api.SplitShard(ctx, &kinesis.SplitShardInput{StreamName: aws.String(streamName), ShardToSplit: shard.ShardId, NewStartingHashKey: aws.String(ring.Middle(shard))})
 	} else {
 		i := int(f.Rank * float64(len(open)-1))
 		s.ledger.say("merge of %s and %s", *open[i].ShardId, *open[i+1].ShardId)
@@ -229,14 +207,6 @@ func (s *source) reshard(ctx context.Context, f fault) error {
 		return fmt.Errorf("%s a shard: %w", f.Kind, err)
 	}
 	return s.active(ctx)
-}
-
-func hash(decimal *string) *big.Int {
-	n, ok := new(big.Int).SetString(aws.ToString(decimal), 10)
-	if !ok {
-		return new(big.Int)
-	}
-	return n
 }
 
 func newTable(to *server) *dynamodb.Client { return dynamodb.NewFromConfig(direct(to)) }

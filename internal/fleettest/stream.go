@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	kinesistypes "github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/internal/ring"
 )
 
 // Shards returns every shard that the stream still knows, in the order of their ids.
@@ -58,7 +60,7 @@ func (f *Fleet) Split(id string) {
 		if *s.ShardId != id {
 			continue
 		}
-		at := middle(s)
+		at := ring.Middle(s)
 		stream := Stream
 		if _, err := f.Kinesis.SplitShard(f.T.Context(), &kinesis.SplitShardInput{
 			StreamName: &stream, ShardToSplit: &id, NewStartingHashKey: &at,
@@ -199,18 +201,11 @@ func (f *Fleet) SplitHalf() []string {
 			continue
 		}
 		if _, err := f.Kinesis.SplitShard(f.T.Context(), &kinesis.SplitShardInput{
-			StreamName: &stream, ShardToSplit: s.ShardId, NewStartingHashKey: aws.String(middle(s)),
+			StreamName: &stream, ShardToSplit: s.ShardId, NewStartingHashKey: aws.String(ring.Middle(s)),
 		}); err != nil {
 			f.T.Fatalf("split %s: %v", *s.ShardId, err)
 		}
 		split = append(split, *s.ShardId)
 	}
 	return split
-}
-
-// middle is the hash key in the middle of a shard's.
-func middle(s kinesistypes.Shard) string {
-	low, _ := new(big.Int).SetString(*s.HashKeyRange.StartingHashKey, 10)
-	high, _ := new(big.Int).SetString(*s.HashKeyRange.EndingHashKey, 10)
-	return low.Add(low, high).Rsh(low, 1).String()
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardlease/shardlease/internal/ring"
 )
 
 // split splits a shard in the middle and waits for the children.
 func (e *env) split(tb testing.TB, name string, s types.Shard) {
 	tb.Helper()
-	_, err := e.SplitShard(tb.Context(), &kinesis.SplitShardInput{StreamName: &name, ShardToSplit: s.ShardId, NewStartingHashKey: middle(tb, s)})
+	_, err := e.SplitShard(tb.Context(), &kinesis.SplitShardInput{StreamName: &name, ShardToSplit: s.ShardId, NewStartingHashKey: aws.String(ring.Middle(s))})
 	if err != nil {
 		tb.Fatalf("split %s: %v", *s.ShardId, err)
 	}
@@ -137,7 +139,7 @@ var reshardCases = []testCase{
 	}},
 	{name: "a closed shard is not split again", has: func(f Features) bool { return f.SplitOfClosedRefused }, run: func(tb testing.TB, e *env) {
 		name, parent := splitStream(tb, e)
-		_, err := e.SplitShard(tb.Context(), &kinesis.SplitShardInput{StreamName: &name, ShardToSplit: parent.ShardId, NewStartingHashKey: middle(tb, parent)})
+		_, err := e.SplitShard(tb.Context(), &kinesis.SplitShardInput{StreamName: &name, ShardToSplit: parent.ShardId, NewStartingHashKey: aws.String(ring.Middle(parent))})
 		wantCode(tb, "split", err, "InvalidArgumentException", "ResourceInUseException")
 	}},
 	{name: "a split at a shard's first hash key is refused", has: func(f Features) bool { return f.SplitAtStartRefused }, run: func(tb testing.TB, e *env) {

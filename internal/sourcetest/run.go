@@ -266,13 +266,6 @@ func hashOf(key string) *big.Int {
 	return new(big.Int).SetBytes(sum[:])
 }
 
-// middle is the hash key in the middle of a shard's range.
-func middle(tb testing.TB, s types.Shard) *string {
-	tb.Helper()
-	sum := new(big.Int).Add(number(tb, s.HashKeyRange.StartingHashKey), number(tb, s.HashKeyRange.EndingHashKey))
-	return aws.String(sum.Rsh(sum, 1).String())
-}
-
 func byID(tb testing.TB, shards []types.Shard, id string) types.Shard {
 	tb.Helper()
 	for _, s := range shards {

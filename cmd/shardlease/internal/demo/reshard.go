@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/shardlease/shardlease/internal/audit"
+	"github.com/shardlease/shardlease/internal/ring"
 )
 
 const (
@@ -84,35 +84,7 @@ func (r *resharder) change(ctx context.Context) error {
 
 // open lists the open shards by their place on the ring.
 func (r *resharder) open(ctx context.Context) ([]types.Shard, error) {
-	var open []types.Shard
-	in := &kinesis.ListShardsInput{StreamName: aws.String(r.stream)}
-	for {
-		out, err := r.api.ListShards(ctx, in)
-		if err != nil {
-			return nil, fmt.Errorf("list the demo's shards: %w", err)
-		}
-		for _, shard := range out.Shards {
-			if shard.SequenceNumberRange.EndingSequenceNumber == nil {
-				open = append(open, shard)
-			}
-		}
-		if out.NextToken == nil {
-			break
-		}
-		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
-	}
-	slices.SortFunc(open, func(a, b types.Shard) int {
-		return hash(a.HashKeyRange.StartingHashKey).Cmp(hash(b.HashKeyRange.StartingHashKey))
-	})
-	return open, nil
-}
-
-func hash(decimal *string) *big.Int {
-	n, ok := new(big.Int).SetString(aws.ToString(decimal), 10)
-	if !ok {
-		return new(big.Int)
-	}
-	return n
+	return ring.Open(ctx, r.api, r.stream)
 }
 
 func (r *resharder) split(ctx context.Context) error {
@@ -121,11 +93,8 @@ func (r *resharder) split(ctx context.Context) error {
 		return err
 	}
 	shard := open[r.random.IntN(len(open))]
-	low, high := hash(shard.HashKeyRange.StartingHashKey), hash(shard.HashKeyRange.EndingHashKey)
-	middle := new(big.Int).Add(low, high)
-	middle.Rsh(middle, 1)
 	_, err = r.api.SplitShard(ctx, &kinesis.SplitShardInput{
-		StreamName: aws.String(r.stream), ShardToSplit: shard.ShardId, NewStartingHashKey: aws.String(middle.String()),
+		StreamName: aws.String(r.stream), ShardToSplit: shard.ShardId, NewStartingHashKey: aws.String(ring.Middle(shard)),
 	})
 	if err != nil {
 		return fmt.Errorf("split %s: %w", aws.ToString(shard.ShardId), err)
