@@ -133,6 +133,7 @@ func (s *subscriber) from() *kinesis.GetShardIteratorInput {
 // neither a continuation nor children is looked into.
 func (s *subscriber) handOver(ctx context.Context, e *event, granted int64, elapsed time.Duration) (done bool, err error) {
 	s.trouble = trouble{}
+	s.lag = time.Duration(e.MillisBehindLatest) * time.Millisecond
 	page, data := e.records()
 	if err := s.trimmed(page); err != nil {
 		s.polling.budget.settle(&s.account, granted, 0, 0)

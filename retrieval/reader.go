@@ -33,8 +33,9 @@ type reader struct {
 	want     int64 // bytes that the next page may have
 	perRec   int64 // bytes of a record, 0 if none was seen
 	trouble  trouble
-	placed   bool      // a refused place was looked into
-	heard    time.Time // when the last answer with which reading went on was asked for; zero if there was none
+	placed   bool          // a refused place was looked into
+	heard    time.Time     // when the last answer with which reading went on was asked for; zero if there was none
+	lag      time.Duration // how far behind the shard was then
 	batches  chan processor.Batch
 	final    struct {
 		end    *processor.End
@@ -165,6 +166,7 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	if out.MillisBehindLatest != nil {
 		behind = *out.MillisBehindLatest
 	}
+	r.lag = time.Duration(behind) * time.Millisecond
 	r.fetched(config.FetchEvent{Records: came, Bytes: int(data), MillisBehindLatest: behind, Elapsed: r.clock.Since(began)})
 	if came > 0 {
 		r.perRec = max(bytes/int64(came), 1)
@@ -181,6 +183,11 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 		r.iterator = nil
 		done, err := r.ended(ctx, "get records", out.ChildShards, behind)
 		return 0, done, err
+	}
+	// Between two pages of a good iterator records may be trimmed as well. Only after a page that has brought us further: where nothing
+	// is, the iterator alone knows how far we are.
+	if came > 0 && r.place.last != "" && r.mayBeTrimmed() {
+		r.iterator = nil
 	}
 	return r.pace.after(n, full, behind), false, nil
 }

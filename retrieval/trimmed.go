@@ -11,13 +11,16 @@ import (
 // wrong. A reader that has been answered within that time has missed nothing.
 const leastRetention = 23 * time.Hour
 
-// recheck makes the next position one that shows whether it is still there, if so much time has passed since the reader was last
-// answered that it may not be. Otherwise reading goes on after the last record, which may have been trimmed long ago without any
-// loss, as in a shard in which nothing happened.
-//
-// Wall time counts, not the monotonic clock, which stands still while the machine is suspended.
+// mayBeTrimmed reports whether what follows the last record may have been trimmed since: the reader was, or is by now, further behind
+// than what every stream keeps. Wall time counts, not the monotonic clock, which stands still while the machine is suspended.
+func (r *reader) mayBeTrimmed() bool {
+	return !r.heard.IsZero() && r.lag+r.clock.Now().Round(0).Sub(r.heard.Round(0)) > leastRetention
+}
+
+// recheck makes the next position one that shows whether it is still there, if it may not be. Otherwise reading goes on after the last
+// record, which may have been trimmed long ago without any loss, as in a shard in which nothing happened.
 func (r *reader) recheck() {
-	if !r.heard.IsZero() && r.clock.Now().Round(0).Sub(r.heard.Round(0)) > leastRetention {
+	if r.mayBeTrimmed() {
 		r.place.recheck()
 	}
 }

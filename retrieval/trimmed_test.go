@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -233,6 +235,91 @@ func TestTrimmed_aShardThatEndsWithoutTheLastRecordIsToldOf(t *testing.T) {
 		want := []config.TrimmedEvent{{Worker: "w", LeaseKey: shard0, Stream: stream, ShardID: shard0, Position: last.SequenceNumber}}
 		if diff := cmp.Diff(want, w.trimmed()); diff != "" || end.Gone {
 			w.t.Errorf("what was told at the end %+v (-want +got):\n%s", end, diff)
+		}
+	})
+}
+
+// A consumer that is slower than its producers falls behind until what it should read next is trimmed, page by page, while its iterators are
+// good. Each gap in what it is handed must be told, with the two records around it. Beside those there may be one where the record
+// before was trimmed and nothing else yet.
+func TestTrimmed_eachGapOfAReaderAtTheEdgeOfRetentionIsTold(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.cfg.MaxRecords, w.cfg.MaxPendingBatches = 1, 1
+		s := w.open(ctx, w.polling(), shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		type gap struct{ position, first string }
+		var want []gap
+		none := map[gap]bool{} // nothing lies between
+		last, before, read := -1, "", 0
+		for minute := range 41 * 60 {
+			w.put(1)
+			time.Sleep(time.Minute)
+			if minute%4 != 0 {
+				continue
+			}
+			for _, r := range w.read(ctx, s, 1) {
+				n, err := strconv.Atoi(string(r.Data))
+				if err != nil || n <= last {
+					t.Fatalf("after record %d comes %q", last, r.Data)
+				}
+				if n > last+1 {
+					want = append(want, gap{before, r.SequenceNumber})
+				} else {
+					none[gap{before, r.SequenceNumber}] = true
+				}
+				last, before = n, r.SequenceNumber
+				read++
+			}
+		}
+		var got []gap
+		harmless := 0
+		for _, e := range w.trimmed() {
+			if g := (gap{e.Position, e.First}); none[g] {
+				harmless++
+			} else {
+				got = append(got, g)
+			}
+		}
+		if len(got) == len(want)+1 { // of the batch that is read ahead
+			got = got[:len(want)]
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(gap{})); diff != "" || len(want) < 100 || harmless > 1 {
+			t.Errorf("%d gaps in %d records, and %d told where none is (-want +told):\n%s", len(want), read, harmless, diff)
+		}
+		expired := 0
+		for _, r := range w.retried() {
+			if faultOf(r.Err) == badIterator {
+				expired++
+			}
+		}
+		if expired > 10 {
+			t.Errorf("%d iterators expired, want the gaps to lie between reads with good ones", expired)
+		}
+	})
+}
+
+// Behind by more than a day in a stream that keeps a week, nothing is lost and nothing told, and the way through a stretch without
+// records is not begun again and again.
+func TestTrimmed_aReaderFarBehindInAStreamThatKeepsLongerHasNoGap(t *testing.T) {
+	bothModes(t, func(ctx context.Context, w *world, opened func(checkpoint.ExtendedSequenceNumber) processor.RecordSource) {
+		if _, err := w.user.IncreaseStreamRetentionPeriod(ctx, &kinesis.IncreaseStreamRetentionPeriodInput{StreamName: aws.String(stream), RetentionPeriodHours: aws.Int32(168)}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.cfg.OnTrimmed, w.cfg.MaxRecords = config.FailRun, 7
+		w.put(100)
+		time.Sleep(30 * time.Hour)
+		w.put(100)
+		time.Sleep(30 * time.Hour)
+		w.put(100)
+		s := opened(checkpoint.TrimHorizon)
+		defer s.Close()
+		began := time.Now()
+		got, _ := w.take(ctx, s, 300)
+		if diff := cmp.Diff(numbers(0, 300), got); diff != "" {
+			w.t.Errorf("records (-want +got):\n%s", diff)
+		}
+		if took := time.Since(began); took > 20*time.Second || len(w.trimmed()) != 0 {
+			w.t.Errorf("it took %v, and told was %v; want a few seconds, and nothing", took, w.trimmed())
 		}
 	})
 }
