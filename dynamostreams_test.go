@@ -3,7 +3,10 @@ package shardlease_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,58 +36,172 @@ func overTable(t *testing.T, run func(t *testing.T, f *fleettest.TableFleet), op
 	})
 }
 
-// A fleet of three reads a table's stream for half an hour, in which its shards roll every three minutes, split now and then and leave
-// the retention of nine minutes, while requests are throttled, refused and lost with their replies, and workers are killed, stopped and started.
+// A fleet of three reads a table's stream whose shards roll every three minutes, split now and then and leave the retention of nine
+// minutes, while requests are throttled, refused, and lost with their replies, processors are slow, and workers are killed, stopped and
+// started. -chaos-seeds and -chaos-first play others.
 func TestDynamoStreams_aFleetOfThreeLosesNothingAndKeepsTheOrderOfEachItem(t *testing.T) {
 	t.Parallel()
-	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
-		workers := []*fleettest.Worker{f.StartOnTable("w0"), f.StartOnTable("w1"), f.StartOnTable("w2")}
-		time.Sleep(time.Minute)
-		for i, effect := range []emulator.Effect{
-			emulator.Throttle(), emulator.DropReply(), emulator.Fail(http.StatusInternalServerError, "InternalServerError", "trouble"),
-			emulator.CutBody(20), emulator.DelayReply(3 * time.Second), emulator.Refuse(),
-		} {
-			f.Server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Probability: 0.02, Seed: uint64(i), Effect: effect})
-			f.Server.Inject(emulator.Rule{Service: emulator.DynamoDB, Match: ofLeases, Probability: 0.005, Seed: uint64(i), Effect: effect})
-		}
-		for round := range fleettest.Shorter(24, 12) {
-			for range 10 {
-				f.PutItems(20, 20)
-				time.Sleep(time.Duration(round%3) * 4 * time.Second)
+	for seed := range uint64(*chaosSeeds) {
+		seed += *chaosFirst
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+				tableChaos(t, f, rand.New(rand.NewPCG(seed, 0)), fleettest.Shorter(12, 6))
+			}, emulator.WithTableStreamShards(3), emulator.WithTableStreamShardLife(3*time.Minute), emulator.WithTableStreamRetention(9*time.Minute))
+		})
+	}
+}
+
+func tableChaos(t *testing.T, f *fleettest.TableFleet, random *rand.Rand, rounds int) {
+	t.Helper()
+	var workers []*fleettest.Worker
+	start := func() {
+		id := "w" + strconv.Itoa(random.IntN(1e9))
+		takes := []time.Duration{0, 0, 100 * time.Millisecond, time.Second}[random.IntN(4)]
+		workers = append(workers, f.StartOnTableWith(id, func(processor.Shard) processor.RecordProcessor {
+			return &slowTable{f: f, worker: id, takes: takes}
+		}))
+	}
+	pick := func() *fleettest.Worker {
+		i := random.IntN(len(workers))
+		w := workers[i]
+		workers = slices.Delete(workers, i, i+1)
+		return w
+	}
+	for range 3 {
+		start()
+	}
+	time.Sleep(time.Duration(random.IntN(60)) * time.Second)
+	for i, effect := range []emulator.Effect{
+		emulator.Throttle(), emulator.DropReply(), emulator.Fail(http.StatusInternalServerError, "InternalServerError", "trouble"),
+		emulator.CutBody(20), emulator.DelayReply(3 * time.Second), emulator.Refuse(),
+	} {
+		f.Server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Probability: 0.02, Seed: random.Uint64() + uint64(i), Effect: effect})
+		f.Server.Inject(emulator.Rule{Service: emulator.DynamoDB, Match: ofLeases, Probability: 0.005, Seed: random.Uint64() + uint64(i), Effect: effect})
+	}
+	counts := map[string]int{}
+	for range rounds {
+		act := []string{"kill", "kill", "stop", "roll", "split", "cut", "rest"}[random.IntN(7)]
+		counts[act]++
+		at := random.IntN(10)
+		for i := range 10 {
+			f.PutItems(1+random.IntN(40), 20)
+			time.Sleep(time.Duration(random.IntN(6000)) * time.Millisecond)
+			if i != at {
+				continue
 			}
-			time.Sleep(20 * time.Second)
-			f.PutItems(20, 20)
-			switch id := "w" + string(rune('3'+round)); round % 6 {
-			case 1:
-				workers[0].Kill()
-				workers = append(workers[1:], f.StartOnTable(id))
-			case 2:
+			switch act {
+			case "kill":
+				pick().Kill()
+				start()
+			case "stop":
+				if err := pick().Stop(); err != nil {
+					t.Error(err)
+				}
+				start()
+			case "cut":
+				w := workers[random.IntN(len(workers))]
+				w.CutOff()
+				time.Sleep(time.Duration(random.IntN(40)) * time.Second)
+				w.Reconnect()
+			case "roll":
 				if _, err := f.Server.RollTableStream(fleettest.Table); err != nil {
 					t.Error(err)
 				}
-			case 3:
-				if err := workers[0].Stop(); err != nil {
-					t.Error(err)
-				}
-				workers = append(workers[1:], f.StartOnTable(id))
-			case 5:
+			case "split":
 				if _, open := f.Shards(); len(open) < 6 {
-					if _, err := f.Server.SplitTableStream(fleettest.Table, open[0]); err != nil {
+					if _, err := f.Server.SplitTableStream(fleettest.Table, open[random.IntN(len(open))]); err != nil {
 						t.Error(err)
 					}
 				}
 			}
 		}
-		f.WaitDelivered(10 * time.Minute)
-		duplicates := f.Check()
-		time.Sleep(5 * time.Minute)
-		all, open := f.Shards()
-		rows := f.Rows()
-		if len(rows) > 2*len(open)+2 {
-			t.Errorf("the table still has %d rows, of %d shards that the stream has, %d of them open", len(rows), len(all), len(open))
+	}
+	f.WaitDelivered(10 * time.Minute)
+	duplicates := f.Check()
+	time.Sleep(5 * time.Minute)
+	all, open := f.Shards()
+	rows := f.Rows()
+	// Beside the open shards' rows those of their parents may stay as long as nothing comes, and what ended in the last minutes.
+	if len(rows) > 3*len(open) {
+		t.Errorf("the table still has %d rows, of %d shards that the stream has, %d of them open", len(rows), len(all), len(open))
+	}
+	t.Logf("%v: %d changes, %d repeated; %d shards, %d open; %d rows left", counts, f.Produced(), duplicates, len(all), len(open), len(rows))
+}
+
+// slowTable is the fleet's processor that takes its time.
+type slowTable struct {
+	processor.Base
+	f      *fleettest.TableFleet
+	worker string
+	takes  time.Duration
+}
+
+func (s *slowTable) ProcessRecords(ctx context.Context, in processor.ProcessRecordsInput) error {
+	if err := s.f.Changes(s.worker, in); err != nil {
+		return err
+	}
+	if s.takes > 0 {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(s.takes):
 		}
-		t.Logf("%d changes, %d repeated; %d shards, %d open; %d rows left", f.Produced(), duplicates, len(all), len(open), len(rows))
-	}, emulator.WithTableStreamShards(3), emulator.WithTableStreamShardLife(3*time.Minute), emulator.WithTableStreamRetention(9*time.Minute))
+	}
+	return in.Checkpointer.Checkpoint(ctx)
+}
+
+// All shards of a large table's stream end at about the same time, and the service answers ten DescribeStream a second.
+func TestDynamoStreams_whatFollowsFortyShardsThatEndTogetherIsReadWithinSeconds(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		for _, id := range []string{"w1", "w2", "w3"} {
+			f.StartOnTable(id)
+		}
+		time.Sleep(time.Minute)
+		f.PutItems(200, 200)
+		f.WaitDelivered(time.Minute)
+		if _, err := f.Server.RollTableStream(fleettest.Table); err != nil {
+			t.Fatal(err)
+		}
+		f.PutItems(200, 200)
+		if took := f.WaitDelivered(time.Minute); took > 20*time.Second {
+			t.Errorf("all of them were read after %v", took)
+		} else {
+			t.Logf("all of them were read after %v", took)
+		}
+		f.Check()
+	}, emulator.WithTableStreamShards(40), emulator.WithLimits())
+}
+
+// The first shards of a table's stream name parents that have left it. All of them ask who their ancestors are, of one listing.
+func TestDynamoStreams_aStartOnManyShardsListsThemFewTimes(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		time.Sleep(30 * time.Hour)
+		f.PutItems(100, 100)
+		f.Server.ResetCounts()
+		f.StartOnTable("w1")
+		f.WaitDelivered(10 * time.Minute)
+		f.Check()
+		all, _ := f.Shards()
+		n := f.Server.Counts().Of(emulator.CountKey{Client: "w1", Service: emulator.DynamoDBStreams, Operation: "DescribeStream"}).Requests
+		if pages := int64(len(all)/100 + 1); n > int64(len(all))+10*pages {
+			t.Errorf("%d DescribeStream for %d shards, which are %d pages", n, len(all), pages)
+		}
+	}, emulator.WithTableStreamShards(40))
+}
+
+// A worker may start before the stream can be read.
+func TestDynamoStreams_waitsForAStreamThatIsBeingEnabled(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.StartOnTable("w1")
+		time.Sleep(2 * time.Minute)
+		f.PutItems(10, 2)
+		f.WaitDelivered(time.Minute)
+		f.Check()
+	}, emulator.WithControlDelay(time.Minute))
 }
 
 // ofLeases matches requests to the lease table.

@@ -42,13 +42,15 @@ func ExampleWithSource() {
 		StreamSpecification:  &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages},
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	for _, state := range []string{"placed", "paid", "sent"} {
 		if _, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String("orders"), Item: map[string]types.AttributeValue{
 			"id": &types.AttributeValueMemberS{Value: "17"}, "state": &types.AttributeValueMemberS{Value: state},
 		}}); err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 	}
 
@@ -73,10 +75,12 @@ func ExampleWithSource() {
 		return nil
 	}), shardlease.WithSource(dynamostreams.New(dynamodbstreams.NewFromConfig(cloud))))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	if err := worker.Run(ctx); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	// Output:
 	// insert order 17: nothing -> placed

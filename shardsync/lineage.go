@@ -1,12 +1,14 @@
 package shardsync
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
 )
 
@@ -91,4 +93,40 @@ func (s *HierarchicalShardSyncer) foreign(have []leases.Lease) error {
 		}
 	}
 	return nil
+}
+
+// listed is a listing that several may use.
+type listed struct {
+	turn   chan struct{} // held by who lists, or looks
+	shards []Shard
+	at     time.Time
+}
+
+// listingLife is for how long a listing tells who a shard's ancestors are. That never changes: a listing that is old lacks shards that
+// were born since, and the parent of a shard that has a lease already is none of them.
+const listingLife = 10 * time.Second
+
+// ancestry lists the stream for a look at a shard's ancestors. All shards at which an application begins ask for it when it starts, and
+// of a large table's stream a listing is tens of requests, of which the service allows ten a second: by lineage they share one.
+func (s *HierarchicalShardSyncer) ancestry(ctx context.Context) ([]Shard, error) {
+	if !s.opts.ByLineage {
+		return s.detector.ListShards(ctx, s.opts.Stream, Filter{})
+	}
+	r := &s.recent
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-r.turn }()
+	clock := loop.ClockOf(ctx)
+	if r.shards != nil && clock.Since(r.at) < listingLife {
+		return r.shards, nil
+	}
+	at := clock.Now()
+	shards, err := s.detector.ListShards(ctx, s.opts.Stream, Filter{})
+	if err == nil {
+		r.shards, r.at = shards, at
+	}
+	return shards, err
 }

@@ -225,7 +225,7 @@ func (s *HierarchicalShardSyncer) ParentsEnded(ctx context.Context, l leases.Lea
 }
 
 func (s *HierarchicalShardSyncer) absentEnded(ctx context.Context, absent []string) (bool, error) {
-	shards, err := s.detector.ListShards(ctx, s.opts.Stream, Filter{})
+	shards, err := s.ancestry(ctx)
 	if err != nil {
 		return false, err
 	}

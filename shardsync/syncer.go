@@ -47,13 +47,15 @@ type HierarchicalShardSyncer struct {
 
 	moved, timeless atomic.Bool // what is warned about once was
 
+	recent listed // of a stream by lineage
+
 	mu     sync.Mutex
 	latest int64 // what LATEST means for rows that do not say it; 0 before it is asked for
 }
 
 // NewHierarchicalShardSyncer makes a syncer over t, usually a *leases.Table. It does no I/O.
 func NewHierarchicalShardSyncer(t leaseTable, d ShardDetector, opts SyncerOptions) *HierarchicalShardSyncer {
-	s := &HierarchicalShardSyncer{table: t, detector: d, opts: opts, log: opts.Logger, writers: writers}
+	s := &HierarchicalShardSyncer{table: t, detector: d, opts: opts, log: opts.Logger, writers: writers, recent: listed{turn: make(chan struct{}, 1)}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,7 @@
 package dynamostreams
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,38 +19,62 @@ const (
 	// pagesAtOnce is how many pages of which nothing is wanted are read within one GetRecords: a shard of four hours that takes a
 	// thousand records a second has 14,400 of them, and after each answer the caller pauses.
 	pagesAtOnce = 25
+	// asks is how often it is asked what follows a shard, if nothing does, before the caller looks at the whole stream, which is many
+	// requests.
+	asks = 10
 )
 
-// GetRecords reads a page. At the end of a shard it asks which shards follow. MillisBehindLatest is reckoned from the time in the
-// last record, which the service gives in whole seconds, and is not known where no record came.
+// GetRecords reads a page. At the end of a shard it asks which shards follow, also again: the page before that one is the last with
+// records then. MillisBehindLatest is reckoned from the time in the last record, which the service gives in whole seconds, and is not
+// known where no record came.
 func (s *Source) GetRecords(ctx context.Context, in *kinesis.GetRecordsInput, _ ...func(*kinesis.Options)) (*kinesis.GetRecordsOutput, error) {
 	it, err := parseIterator(aws.ToString(in.ShardIterator))
 	if err != nil {
 		return nil, err
 	}
-	for pages := 1; ; pages++ {
-		limit := min(aws.ToInt32(in.Limit), mostRecords)
-		if it.since != 0 {
-			limit = mostRecords // what is left out takes no room
+	page := &kinesis.GetRecordsOutput{}
+	if it.inner != read {
+		if page, err = s.page(ctx, &it, aws.ToInt32(in.Limit)); err != nil {
+			return nil, err
 		}
-		out, err := s.api.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &it.inner, Limit: &limit}, ourRetries...)
+	}
+	if it.inner == read {
+		children, err := s.children(ctx, in.StreamARN, it.shard)
+		switch {
+		case err == nil && (len(children) > 0 || it.asked >= asks || s.Ended()):
+			page.ChildShards = children
+			return page, nil
+		case err == nil:
+			it.asked++
+		case len(page.Records) == 0:
+			return nil, err
+		}
+	}
+	page.NextShardIterator = aws.String(it.String())
+	return page, nil
+}
+
+// page reads on until there is something that is wanted, and moves the iterator.
+func (s *Source) page(ctx context.Context, it *iterator, limit int32) (*kinesis.GetRecordsOutput, error) {
+	for pages := 1; ; pages++ {
+		most := min(limit, mostRecords)
+		if it.since != 0 {
+			most = mostRecords // what is left out takes no room
+		}
+		out, err := s.api.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &it.inner, Limit: &most}, ourRetries...)
 		if err != nil {
 			return nil, err
 		}
 		wanted := it.wanted(out.Records)
-		it.inner = aws.ToString(out.NextShardIterator)
-		if len(wanted) == 0 && len(out.Records) > 0 && it.inner != "" && pages < pagesAtOnce {
+		it.inner = cmp.Or(aws.ToString(out.NextShardIterator), read)
+		if len(wanted) == 0 && len(out.Records) > 0 && it.inner != read && pages < pagesAtOnce {
 			continue
 		}
-		page := &kinesis.GetRecordsOutput{Records: make([]kinesistypes.Record, 0, len(wanted)), ResultMetadata: out.ResultMetadata}
+		page := &kinesis.GetRecordsOutput{
+			Records: make([]kinesistypes.Record, 0, len(wanted)), MillisBehindLatest: behind(out), ResultMetadata: out.ResultMetadata,
+		}
 		for _, r := range wanted {
 			page.Records = append(page.Records, recordOf(r))
-		}
-		page.MillisBehindLatest = behind(out)
-		if it.inner != "" {
-			page.NextShardIterator = aws.String(it.String())
-		} else {
-			page.ChildShards = s.children(ctx, in.StreamARN, it.shard)
 		}
 		return page, nil
 	}
@@ -81,13 +106,13 @@ func behind(out *dynamodbstreams.GetRecordsOutput) *int64 {
 	return aws.Int64(max(now.Sub(*last.ApproximateCreationDateTime)-time.Second, 0).Milliseconds())
 }
 
-// children are the shards that follow one, none if they are not known yet: then the caller lists the stream.
-func (s *Source) children(ctx context.Context, arn *string, shard string) (children []kinesistypes.ChildShard) {
+// children are the shards that follow one, as far as they are known.
+func (s *Source) children(ctx context.Context, arn *string, shard string) (children []kinesistypes.ChildShard, err error) {
 	out, err := s.describe(ctx, &dynamodbstreams.DescribeStreamInput{
 		StreamArn: arn, ShardFilter: &types.ShardFilter{Type: types.ShardFilterTypeChildShards, ShardId: &shard},
 	})
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	for _, x := range out.StreamDescription.Shards {
 		if aws.ToString(x.ParentShardId) == shard { // a server that knows no filter lists others, too
@@ -96,7 +121,7 @@ func (s *Source) children(ctx context.Context, arn *string, shard string) (child
 			})
 		}
 	}
-	return children
+	return children, nil
 }
 
 // recordOf makes a record of Kinesis of a change.

@@ -153,13 +153,19 @@ func (s *Source) GetShardIterator(ctx context.Context, in *kinesis.GetShardItera
 type iterator struct {
 	shard string
 	since int64 // records created before this second are to be left out; 0: none
+	asked int   // how often the shards that follow were asked for, and none was known
 	inner string
 }
 
-func (i iterator) String() string { return fmt.Sprintf("%s %d %s", i.shard, i.since, i.inner) }
+// read is the inner iterator of a shard of which everything was read, and of which is not known yet what follows it.
+const read = "-"
+
+func (i iterator) String() string {
+	return fmt.Sprintf("%s %d %d %s", i.shard, i.since, i.asked, i.inner)
+}
 
 func parseIterator(s string) (i iterator, err error) {
-	if n, err := fmt.Sscanf(s, "%s %d %s", &i.shard, &i.since, &i.inner); n != 3 || err != nil {
+	if n, err := fmt.Sscanf(s, "%s %d %d %s", &i.shard, &i.since, &i.asked, &i.inner); n != 4 || err != nil {
 		return iterator{}, fmt.Errorf("iterator %q is not one of this source", s)
 	}
 	return i, nil

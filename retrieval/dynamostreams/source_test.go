@@ -352,3 +352,39 @@ func TestSource_saysWhichPermissionsAreMissing(t *testing.T) {
 		}
 	})
 }
+
+// What follows a shard may be known a little later than its end, and asking for it may fail: neither the last records nor the shards
+// that follow are waited for in vain, and the stream is not listed for it.
+func TestSource_asksAgainForWhatFollowsAShard(t *testing.T) {
+	t.Parallel()
+	over(t, func(w *world) {
+		w.put(0, 3)
+		id := w.shards()[0].ID
+		if _, err := w.server.RollTableStream("orders"); err != nil {
+			w.Fatal(err)
+		}
+		var asked int
+		children := func(body []byte) bool { return strings.Contains(string(body), "CHILD_SHARDS") }
+		w.server.Observe(func(e emulator.Event) {
+			if e.Operation == "DescribeStream" && !children(e.Request) {
+				asked++
+			}
+		})
+		w.server.Inject(emulator.Rule{Operation: "DescribeStream", Match: children, Times: 5, Effect: emulator.Throttle()})
+		s := w.open(retrieval.Start{ShardID: id})
+		defer s.Close()
+		began := time.Now()
+		got, _, _ := w.take(s, 3)
+		if took := time.Since(began); took > time.Second {
+			w.Errorf("the last records came after %v", took)
+		}
+		w.equal("the changes", numbers(0, 3), got)
+		_, _, end := w.take(s, 1)
+		if end == nil || len(end.Children) != 1 {
+			w.Errorf("the end is %+v, want one child", end)
+		}
+		if asked != 0 {
+			w.Errorf("the stream was listed by %d requests", asked)
+		}
+	})
+}
