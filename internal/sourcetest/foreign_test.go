@@ -92,3 +92,16 @@ func TestForeignServer_behavesAsKinesisDoes(t *testing.T) {
 		Credentials:  credentials.NewStaticCredentialsProvider("000000000000", "secret", ""),
 	}), features())
 }
+
+// TestForeignServer_behavesAsDynamoDBStreamsDo runs the suite against the server at SHARDLEASE_DYNAMODBSTREAMS_ENDPOINT, which serves DynamoDB
+// as well. None that we know passes whole (docs/dynamodb-streams.md): it is for looking at one, and for the service itself.
+func TestForeignServer_behavesAsDynamoDBStreamsDo(t *testing.T) {
+	endpoint := os.Getenv("SHARDLEASE_DYNAMODBSTREAMS_ENDPOINT")
+	if endpoint == "" {
+		t.Log("no foreign server: SHARDLEASE_DYNAMODBSTREAMS_ENDPOINT is not set")
+		return
+	}
+	sourcetest.RunTableStreams(t, awshttp.Prepare(aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("000000000000", "secret", ""),
+	}), nil)
+}

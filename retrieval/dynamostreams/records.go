@@ -54,8 +54,10 @@ func (s *Source) GetRecords(ctx context.Context, in *kinesis.GetRecordsInput, _ 
 	return page, nil
 }
 
-// page reads on until there is something that is wanted, and moves the iterator.
+// page reads on until there is something that is wanted, and moves the iterator. What was passed over stays so if a later request fails:
+// the caller's next one meets that fault, if it lasts.
 func (s *Source) page(ctx context.Context, it *iterator, limit int32) (*kinesis.GetRecordsOutput, error) {
+	page := &kinesis.GetRecordsOutput{}
 	for pages := 1; ; pages++ {
 		most := min(limit, mostRecords)
 		if it.since != 0 {
@@ -63,16 +65,18 @@ func (s *Source) page(ctx context.Context, it *iterator, limit int32) (*kinesis.
 		}
 		out, err := s.api.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &it.inner, Limit: &most}, ourRetries...)
 		if err != nil {
+			if pages > 1 {
+				return page, nil
+			}
 			return nil, err
 		}
 		wanted := it.wanted(out.Records)
 		it.inner = cmp.Or(aws.ToString(out.NextShardIterator), read)
+		page.MillisBehindLatest, page.ResultMetadata = behind(out), out.ResultMetadata
 		if len(wanted) == 0 && len(out.Records) > 0 && it.inner != read && pages < pagesAtOnce {
 			continue
 		}
-		page := &kinesis.GetRecordsOutput{
-			Records: make([]kinesistypes.Record, 0, len(wanted)), MillisBehindLatest: behind(out), ResultMetadata: out.ResultMetadata,
-		}
+		page.Records = make([]kinesistypes.Record, 0, len(wanted))
 		for _, r := range wanted {
 			page.Records = append(page.Records, recordOf(r))
 		}
