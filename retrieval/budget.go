@@ -11,7 +11,7 @@ import (
 // How large a page will be is known only when it is there, so a reader first claims what the page may need and asks for no
 // more records than that; afterwards the claim becomes the page's true size. What a shard may hold follows from what is
 // free: at most half of what is then left for the others. One shard alone gets a third of the budget, k busy ones get the
-// (k+2)-th part each. A small part is set aside, so that a shard that holds nothing always gets a small page, however many
+// (k+2)-th part each. A part is set aside, so that a shard that holds nothing always gets a small page, however many
 // processors stand still with theirs. Nothing has to be configured, and nothing is taken back.
 //
 // Its lock is held for a few comparisons only.
@@ -20,6 +20,7 @@ type budget struct {
 	total   int64
 	used    int64 // claims and pages
 	shards  int64 // accounts
+	holding int64 // accounts that hold something
 	perRec  int64 // bytes of a record in the last page of any shard; 0 if there was none yet
 	waiting []*claim
 }
@@ -39,7 +40,8 @@ type claim struct {
 	ready   chan struct{} // closed when granted is set
 }
 
-// smallestClaim is worth a request. A shard that may not have as much waits, unless it wants no more, or holds nothing.
+// smallestClaim is worth a request. A shard that may not have as much waits, unless it wants no more, or holds nothing; then
+// it gets less if there are very many shards, but a record in any case.
 const smallestClaim = 64 << 10
 
 func newBudget(total int64) *budget { return &budget{total: max(total, 1)} }
@@ -112,11 +114,33 @@ func (b *budget) grant(c *claim) int64 {
 		if a.held > 0 || least > smallestClaim && b.used > 0 && b.used+least > b.total {
 			return 0
 		}
-		n = least
+		if !c.whole {
+			least = min(want, b.share())
+		}
+		n = max(n, least)
 	}
+	b.book(a, n)
+	return n
+}
+
+// share is what a shard that holds nothing may have when the others leave little: its part of that. Were it always
+// smallestClaim, 1,000 shards that stand still would hold 64 MiB beside what the first of them took; so it may come down to
+// a byte, which is a record.
+func (b *budget) share() int64 {
+	return min(max((b.total-b.used)/max(b.shards-b.holding, 1), 1), smallestClaim)
+}
+
+// book adds n bytes, which may be negative, to what an account holds.
+func (b *budget) book(a *account, n int64) {
+	before := a.held
 	a.held += n
 	b.used += n
-	return n
+	switch {
+	case before == 0 && a.held != 0:
+		b.holding++
+	case before != 0 && a.held == 0:
+		b.holding--
+	}
 }
 
 // serve grants what can be granted.
@@ -147,8 +171,7 @@ func (b *budget) settle(a *account, granted, bytes int64, records int) {
 		return
 	}
 	if bytes > granted {
-		a.held += bytes - granted
-		b.used += bytes - granted
+		b.book(a, bytes-granted)
 		return
 	}
 	b.giveBack(a, granted-bytes)
@@ -175,8 +198,7 @@ func (b *budget) giveBack(a *account, n int64) {
 	if a.closed || n == 0 {
 		return
 	}
-	a.held -= n
-	b.used -= n
+	b.book(a, -n)
 	b.serve()
 }
 
