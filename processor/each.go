@@ -49,8 +49,10 @@ func (e *each) ProcessRecords(ctx context.Context, in ProcessRecordsInput) error
 		}
 	}
 	for i := range records {
-		err := context.Cause(ctx)
-		if err == nil {
+		var err error
+		if ctx.Err() != nil { // Cause alone would cost as much as all else that is done for a record
+			err = context.Cause(ctx)
+		} else {
 			err = e.f(ctx, records[i])
 		}
 		if err != nil {

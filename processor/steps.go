@@ -95,8 +95,8 @@ func (c *ShardConsumer) process() states.Event {
 			return states.Again
 		}
 		size := 0
-		for _, r := range b.Records {
-			size += len(r.Data)
+		for i := range b.Records {
+			size += len(b.Records[i].Data)
 		}
 		c.o.Lease.Processed(size)
 	}
