@@ -140,6 +140,10 @@ failover: ## kill -9 of real workers, KILLS times (50), 500 fleets in virtual ti
 	go test -count=1 -timeout 30m -v -run TestFailover . -failover-seeds $(or $(SEEDS),500) -failover-seed $(SEED)
 	go test -count=1 -timeout 30m -v -run TestHandoff_resolves . -stuck-seeds 20 | grep -v '^=== '
 
+.PHONY: dynamostreams
+dynamostreams: ## fleets of three over the stream of a DynamoDB table in virtual time, SEEDS of them (20) from SEED on, while everything fails
+	go test -count=1 -timeout 30m -v -run TestDynamoStreams_aFleet . -chaos-seeds $(or $(SEEDS),20) -chaos-first $(if $(filter-out 0,$(SEED)),$(SEED),1) | grep -v '^=== '
+
 .PHONY: zombie
 zombie: ## SIGSTOP of a real worker for two failover times, TIMES times (20): nothing that it writes afterwards counts
 	go test -count=1 -timeout 10m -parallel 5 -v -run TestZombie ./integration -zombies $(or $(TIMES),20)

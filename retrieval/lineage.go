@@ -1,6 +1,10 @@
 package retrieval
 
 import (
+	"errors"
+
+	"github.com/aws/smithy-go"
+
 	"github.com/shardlease/shardlease/shardsync"
 )
 
@@ -29,4 +33,11 @@ func (at *listing) byLineage(ended bool) {
 func (r *reader) earlier(d *KinesisShardDetector) bool {
 	created, known := d.Created()
 	return known && shardsync.OfEarlierStream(r.start.ShardID, created)
+}
+
+// wasTrimmed reports whether a service says that the record is not kept any more at which, or after which, reading was to go on. Kinesis
+// does not say so.
+func wasTrimmed(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == "TrimmedDataAccessException"
 }

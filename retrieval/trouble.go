@@ -46,6 +46,9 @@ func (r *reader) failed(ctx context.Context, what string, err error) (done bool,
 		return r.vanished(ctx, what, err)
 	case badIterator:
 		r.iterator = nil
+		if wasTrimmed(err) {
+			r.place.recheck()
+		}
 		if t.iterator++; t.iterator == 1 {
 			r.retried(what, err, 0)
 			return false, nil

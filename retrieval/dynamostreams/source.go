@@ -124,8 +124,8 @@ func (s *Source) ListShards(ctx context.Context, in *kinesis.ListShardsInput, _ 
 	return listed, nil
 }
 
-// GetShardIterator makes an iterator, and begins with the oldest record that is left where the service has trimmed the wanted one:
-// whoever reads sees by the first record that something is missing. There is no iterator at a time: AT_TIMESTAMP begins with the
+// GetShardIterator makes an iterator. At a record that the service has trimmed it begins with the oldest one that is left: whoever reads
+// sees by the first record that something is missing; after such a record, where that could not be seen, it fails. There is no iterator at a time: AT_TIMESTAMP begins with the
 // oldest record, and GetRecords leaves out what is older.
 func (s *Source) GetShardIterator(ctx context.Context, in *kinesis.GetShardIteratorInput, _ ...func(*kinesis.Options)) (*kinesis.GetShardIteratorOutput, error) {
 	it := iterator{shard: aws.ToString(in.ShardId)}
@@ -136,7 +136,7 @@ func (s *Source) GetShardIterator(ctx context.Context, in *kinesis.GetShardItera
 		it.since, ask.ShardIteratorType = in.Timestamp.Unix(), types.ShardIteratorTypeTrimHorizon
 	}
 	out, err := s.api.GetShardIterator(ctx, ask, ourRetries...)
-	if _, trimmed := errors.AsType[*types.TrimmedDataAccessException](err); trimmed && ask.SequenceNumber != nil {
+	if _, trimmed := errors.AsType[*types.TrimmedDataAccessException](err); trimmed && ask.ShardIteratorType == types.ShardIteratorTypeAtSequenceNumber {
 		ask.ShardIteratorType, ask.SequenceNumber = types.ShardIteratorTypeTrimHorizon, nil
 		out, err = s.api.GetShardIterator(ctx, ask, ourRetries...)
 	}

@@ -407,3 +407,31 @@ func TestSource_keepsItsWayThroughWhatIsOlder(t *testing.T) {
 		}
 	})
 }
+
+// Records are trimmed behind which a reader lags that was answered a short while ago.
+func TestSource_tellsOfWhatIsTrimmedUnderAReaderThatLags(t *testing.T) {
+	t.Parallel()
+	for name, operation := range map[string]string{"its iterator": "GetRecords", "a new one": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			over(t, func(w *world) {
+				w.put(0, 3)
+				s := w.open(retrieval.Start{})
+				defer s.Close()
+				_, last, _ := w.take(s, 3)
+				restore := w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: operation, Effect: emulator.Freeze()})
+				w.put(3, 5)
+				time.Sleep(2 * time.Hour)
+				w.put(5, 8)
+				restore()
+				got, _, _ := w.take(s, 3)
+				w.equal("what is left", numbers(5, 8), got)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(w.trims) != 1 || w.trims[0].Position != last.SequenceNumber {
+					w.Errorf("what was told is %+v", w.trims)
+				}
+			}, emulator.WithTableStreamShardLife(1000*time.Hour), emulator.WithTableStreamRetention(time.Hour), emulator.WithIteratorTTL(100*time.Hour))
+		})
+	}
+}
