@@ -3,6 +3,7 @@ package shardlease_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -363,11 +364,80 @@ func TestDynamoStreams_beginsWithADisabledStream(t *testing.T) {
 		w := f.StartOnTable("w1")
 		f.WaitDelivered(time.Minute)
 		f.Check()
-		time.Sleep(25 * time.Minute) // the stream is gone
 		if err := w.Stop(); err != nil {
-			t.Errorf("after the stream has gone: %v", err)
+			t.Error(err)
 		}
 	}, emulator.WithTableStreamShardLife(5*time.Minute), emulator.WithTableStreamRetention(20*time.Minute))
+}
+
+// When a disabled stream has left the account, each worker of an application that has read it to its end says so and ends, also if none
+// of them has anything to read by then. While something is left to do, as for a processor that stands still, they stay, and do not fill the log.
+func TestDynamoStreams_runEndsWhenTheStreamHasLeftTheAccount(t *testing.T) {
+	t.Parallel()
+	gone := func(t *testing.T, f *fleettest.TableFleet, w *fleettest.Worker) {
+		t.Helper()
+		err := w.Wait()
+		if !errors.Is(err, shardsync.ErrStreamNotFound) || !strings.Contains(err.Error(), f.ARN) || !strings.Contains(err.Error(), "LatestStreamArn") {
+			t.Errorf("Run returned %v, want that there is no stream %s, and where to find the table's next one", err, f.ARN)
+		}
+	}
+	t.Run("idle", func(t *testing.T) {
+		t.Parallel()
+		overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+			f.PutItems(50, 5)
+			w1, w2 := f.StartOnTable("w1"), f.StartOnTable("w2")
+			f.WaitDelivered(time.Minute)
+			f.Enable(false)
+			began := time.Now()
+			gone(t, f, w1)
+			gone(t, f, w2)
+			if took := time.Since(began); took < 20*time.Minute || took > 40*time.Minute {
+				t.Errorf("the last one ended %v after the stream was disabled, want some minutes more than the retention of 20", took)
+			}
+			f.Check()
+		}, emulator.WithTableStreamShards(2), emulator.WithTableStreamRetention(20*time.Minute))
+	})
+	t.Run("a processor stands still", func(t *testing.T) {
+		t.Parallel()
+		overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+			f.PutItems(50, 5)
+			var log lines
+			resume := make(chan struct{})
+			w := f.StartOnTableWith("w1", processor.Each(func(ctx context.Context, _ processor.Record) error {
+				select {
+				case <-resume:
+				case <-ctx.Done():
+				}
+				return nil
+			}), func(c *config.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			time.Sleep(time.Minute)
+			f.Enable(false)
+			time.Sleep(3 * time.Hour)
+			if n := log.count("level=WARN msg=\"leases compared with shards\""); n != 1 {
+				t.Errorf("%d warnings about the audit, want one", n)
+			}
+			close(resume)
+			gone(t, f, w)
+		}, emulator.WithTableStreamRetention(20*time.Minute))
+	})
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
 }
 
 // Of two shards that follow one only one may be listed for a while; an audit finds the other.
@@ -451,7 +521,11 @@ func TestNew_refusesWhatATablesStreamCannotHave(t *testing.T) {
 		{func(c *config.Config) { c.Streams = []config.StreamConfig{{StreamName: "a"}} }, nil, `Streams is 1 streams, want none`},
 		{func(c *config.Config) { c.FormerStreams.Deletion = config.DeleteAfterWait }, nil, `FormerStreams is set, want nothing`},
 		{nil, []shardlease.Option{shardlease.WithStreamTracker(nil)}, `WithStreamTracker was given beside WithSource`},
-		{nil, []shardlease.Option{shardlease.WithSource(nil)}, `WithSource was given a nil`},
+		{nil, []shardlease.Option{shardlease.WithSource(nil)}, `WithSource was given nil, want what`},
+		{nil, []shardlease.Option{shardlease.WithSource(dynamostreams.New(nil))}, `WithSource: dynamostreams.New was given nil, want a client`},
+		{nil, []shardlease.Option{shardlease.WithSource(dynamostreams.New((*dynamodbstreams.Client)(nil)))}, `WithSource: dynamostreams.New was given a nil *dynamodbstreams.Client`},
+		{nil, []shardlease.Option{shardlease.WithSource(&dynamostreams.Source{})}, `WithSource: dynamostreams.New was given nil`},
+		{nil, []shardlease.Option{nil}, ""},
 		{nil, []shardlease.Option{shardlease.WithSource((*dynamostreams.Source)(nil))}, `WithSource was given a nil *dynamostreams.Source`},
 		{nil, nil, ""},
 		{func(c *config.Config) { c.StreamName = "orders" }, nil, ""},

@@ -8,7 +8,7 @@ import (
 // KinesisAPI is what a worker needs of Kinesis; *kinesis.Client has it.
 type KinesisAPI = retrieval.KinesisAPI
 
-// Option changes how a worker is built.
+// Option changes how a worker is built. One that is nil changes nothing.
 type Option func(*options)
 
 type options struct {

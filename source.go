@@ -24,7 +24,9 @@ func WithSource(s Source) Option { return func(o *options) { o.source, o.sourced
 func (o options) validateSource(cfg config.Config) error {
 	faults := []error{cfg.ValidateTableStream()}
 	if o.source == nil || isNilPointer(o.source) {
-		faults = append(faults, fmt.Errorf("WithSource was given a nil %T, want what dynamostreams.New returns", o.source))
+		faults = append(faults, fmt.Errorf("WithSource was given %s, want what dynamostreams.New returns", nilOf(o.source)))
+	} else if c, ok := o.source.(interface{ Check() error }); ok && c.Check() != nil {
+		faults = append(faults, fmt.Errorf("WithSource: %w", c.Check()))
 	} else if parts, region := strings.Split(cfg.StreamARN, ":"), o.source.Region(); region != "" && len(parts) > 3 && parts[2] == "dynamodb" && parts[3] != region {
 		faults = append(faults, fmt.Errorf("StreamARN is %q, want region %s, which the client of WithSource has", cfg.StreamARN, region))
 	}

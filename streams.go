@@ -84,9 +84,9 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 		if strings.HasSuffix(arn, ":stream/*") {
 			one.StreamARN += "x"
 		}
-		if isNilPointer(api) {
-			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with a nil %T, want a client", arn, api))
-		} else if err := one.Validate(); err != nil || api == nil {
+		if api == nil || isNilPointer(api) {
+			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with %s, want a client", arn, nilOf(api)))
+		} else if err := one.Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with %T, want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, NAME or *, and a client", arn, api))
 		}
 	}
@@ -118,6 +118,14 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 func isNilPointer(v any) bool {
 	r := reflect.ValueOf(v)
 	return r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// nilOf names a value that is nil.
+func nilOf(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("a nil %T", v)
 }
 
 // regionOf is where a client reads, empty if that is not known.

@@ -149,7 +149,7 @@ func TestNew_refusesStreamsThatItCannotReach(t *testing.T) {
 		"with a client":           {[]shardlease.Option{shardlease.WithStreamClient(arn, api)}, ""},
 		"with an account's":       {[]shardlease.Option{shardlease.WithStreamClient("arn:aws:kinesis:eu-west-1:111111111111:stream/*", api)}, ""},
 		"with a client for what?": {[]shardlease.Option{shardlease.WithStreamClient("orders", api), shardlease.WithStreamClient(arn, api)}, `WithStreamClient was given "orders"`},
-		"with no client":          {[]shardlease.Option{shardlease.WithStreamClient(arn, nil)}, `WithStreamClient was given "` + arn + `" with <nil>`},
+		"with no client":          {[]shardlease.Option{shardlease.WithStreamClient(arn, nil)}, `WithStreamClient was given "` + arn + `" with nil, want a client`},
 		"with a tracker too":      {[]shardlease.Option{shardlease.WithStreamClient(arn, api), shardlease.WithStreamTracker(&tracker{})}, "Streams is 1 streams, want none beside a StreamTracker"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,9 @@ var ErrAlreadyRun = coordinator.ErrAlreadyRun
 func New(cfg config.Config, cloud aws.Config, f processor.Factory, opts ...Option) (*Worker, error) {
 	var o options
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	if err := validate(cfg, cloud, f, o); err != nil {
 		return nil, fmt.Errorf("shardlease: %w", err)

@@ -15,6 +15,10 @@ func (a streamARN) String() string {
 // parseARN reads the ARN of a stream. The error says what is allowed; the caller names the value.
 func parseARN(s string) (streamARN, error) {
 	parts := strings.Split(s, ":")
+	if len(parts) > 2 && parts[2] == "dynamodb" {
+		return streamARN{}, errors.New("arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, or, for the stream of a DynamoDB table, the option " +
+			"shardlease.WithSource with a source of package retrieval/dynamostreams")
+	}
 	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "kinesis" || parts[3] == "" {
 		return streamARN{}, errors.New("arn:aws:kinesis:REGION:ACCOUNT:stream/NAME")
 	}

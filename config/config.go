@@ -6,7 +6,8 @@ import (
 )
 
 // Config is everything a worker can be told. Start from [Default] and change what matters. It is read once, by
-// shardlease.New; later changes have no effect. Where a field's comment names a default, the zero value means that default.
+// shardlease.New; later changes have no effect. Where a field's comment names a default, the zero value means that default;
+// WorkerID, LeaseManagement.CreateTable and Retrieval.Deaggregate, which [Default] sets, say themselves what their zero value means.
 type Config struct {
 	// ApplicationName names the application: all workers of one application share the stream's shards among them, different
 	// applications each read everything. It is also the default name of the lease table. Required;
@@ -142,7 +143,7 @@ type RetrievalConfig struct {
 	MaxRecords int
 
 	// IdleTime is the pause between reads of a shard while records come. A shard allows five reads a second, shared by
-	// all applications that poll it. Default 200ms; 200ms to MaxIdleTime. (KCL: idleTimeBetweenReadsInMillis, 1500 ms)
+	// all applications that poll it. Default 200ms; 200ms to 4min, and at most MaxIdleTime if that is set. (KCL: idleTimeBetweenReadsInMillis, 1500 ms)
 	IdleTime time.Duration
 
 	// MaxIdleTime bounds the pause between reads of a shard that brings nothing, which grows from IdleTime: the delay of

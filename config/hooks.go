@@ -156,6 +156,8 @@ type SyncEvent struct {
 	Created        int
 	Elapsed        time.Duration
 	Err            error
+	// Attempt counts the leader's audits that failed in a row, from 1 on; 0 if this one did not, and when a worker starts.
+	Attempt int
 }
 
 // StreamEvent is about one of several streams.

@@ -87,7 +87,11 @@ func TestSlogHooks_levels(t *testing.T) {
 		}, `level=WARN msg="checkpoint refused" worker=w lease=k sequence_number=5`},
 		"trimmed": {func(h *Hooks) {
 			h.Trimmed(TrimmedEvent{Worker: "w", LeaseKey: "k", Stream: "s", ShardID: "shard", Position: "5", First: "9"})
-		}, `level=WARN msg="records may be lost: the stream does not keep the position any more from which the shard was to be read on" worker=w lease=k stream=s shard=shard position=5 first=9`},
+		}, `level=WARN msg="records may be lost: the stream does not keep the position any more from which the shard was to be read on" worker=w lease=k stream=s shard=shard position=5 first=9 gone=false failed=false`},
+		"trimmed, first record known": {func(h *Hooks) {
+			h.Trimmed(TrimmedEvent{Worker: "w", LeaseKey: "k", First: "9", FirstArrival: time.Unix(0, 0).UTC()})
+		}, `level=WARN msg="records may be lost: the stream does not keep the position any more from which the shard was to be read on" worker=w lease=k stream="" shard="" position="" first=9 first_arrival=1970-01-01T00:00:00.000Z gone=false`},
+		"audit that fails again": {func(h *Hooks) { h.Synced(SyncEvent{Err: fault, Attempt: 2}) }, ""},
 		"panic": {func(h *Hooks) {
 			h.Panicked(PanicEvent{Worker: "w", LeaseKey: "k", What: "ProcessRecords", Value: "oh", Stack: []byte("main.go:7")})
 		}, `level=ERROR msg="user code panicked" worker=w lease=k what=ProcessRecords value=oh stack=main.go:7`},

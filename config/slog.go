@@ -50,7 +50,7 @@ func logWorker(h *Hooks, log *slog.Logger) {
 	h.Synced = func(e SyncEvent) {
 		at := log.Debug
 		switch {
-		case e.Err != nil:
+		case e.Err != nil && e.Attempt <= 1: // of those that follow Retried tells
 			at = log.Warn
 		case e.Created > 0:
 			at = log.Info
@@ -132,9 +132,12 @@ func logRecords(h *Hooks, log *slog.Logger) {
 			"sequence_number", e.SequenceNumber, "elapsed", e.Elapsed, "error", e.Err)
 	}
 	h.Trimmed = func(e TrimmedEvent) {
-		log.Warn("records may be lost: the stream does not keep the position any more from which the shard was to be read on", "worker", e.Worker,
-			"lease", e.LeaseKey, "stream", e.Stream, "shard", e.ShardID, "position", e.Position, "first", e.First, "first_arrival", e.FirstArrival,
-			"gone", e.Gone, "failed", e.Failed)
+		args := []any{"worker", e.Worker, "lease", e.LeaseKey, "stream", e.Stream, "shard", e.ShardID, "position", e.Position, "first", e.First}
+		if !e.FirstArrival.IsZero() {
+			args = append(args, "first_arrival", e.FirstArrival)
+		}
+		log.Warn("records may be lost: the stream does not keep the position any more from which the shard was to be read on",
+			append(args, "gone", e.Gone, "failed", e.Failed)...)
 	}
 	h.Deaggregated = func(e DeaggregateEvent) {
 		if e.Damaged > 0 {

@@ -65,7 +65,7 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 		{func(c *Config) { c.StreamARN = "orders" }, `StreamARN is "orders", want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME`},
 		{
 			func(c *Config) { c.StreamARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders" },
-			`StreamARN is "arn:aws:dynamodb:eu-west-1:123456789012:table/orders", want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME`,
+			`StreamARN is "arn:aws:dynamodb:eu-west-1:123456789012:table/orders", want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, or, for the stream of a DynamoDB table, the option shardlease.WithSource with a source of package retrieval/dynamostreams`,
 		},
 		{
 			func(c *Config) { c.StreamARN = "arn:aws:kinesis:eu-west-1:1234:stream/orders" },

@@ -280,7 +280,7 @@ func (d *KinesisShardDetector) doing(what, stream string) string {
 }
 
 func (d *KinesisShardDetector) permanent(stream, doing string, err error) error {
-	return &shardsync.PermanentError{Doing: doing, Advice: advice(d.api, stream, err), Err: err}
+	return &shardsync.PermanentError{Doing: doing, Advice: advice(d.api, stream, d.opts.StreamARN, err), Err: err}
 }
 
 // attempt makes one request, bounded in time. The error of one that took too long names what it was doing.

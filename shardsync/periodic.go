@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardlease/shardlease/config"
@@ -73,10 +74,12 @@ type watch struct {
 	last      time.Time // when the last audit ended
 	next      time.Time // when the next one is due
 	pause     loop.Backoff
+	over      error // for good
 }
 
 // Run audits every Interval while this worker leads, and at once when it comes to lead, until ctx is done; then it returns
-// nil. What fails is told to Hooks.Synced and Hooks.Retried and tried again, after pauses that grow up to an Interval; after an
+// nil. It ends with a *[PermanentError] that wraps [ErrStreamNotFound] if a stream by lineage is gone and all of its leases are
+// finished: nobody reads it then who would notice. What else fails is told to Hooks.Synced and Hooks.Retried and tried again, after pauses that grow up to an Interval; after an
 // Interval if it is a *[PermanentError]. Shards that have leases are read meanwhile. Call it once.
 func (m *PeriodicShardSyncManager) Run(ctx context.Context) error {
 	clock := loop.ClockOf(ctx)
@@ -91,6 +94,9 @@ func (m *PeriodicShardSyncManager) Run(ctx context.Context) error {
 			m.watch.requested = true
 		}
 		timer.Reset(m.step(ctx, clock, &m.watch))
+		if m.watch.over != nil {
+			return m.watch.over
+		}
 	}
 }
 
@@ -155,6 +161,12 @@ func (m *PeriodicShardSyncManager) turn(ctx context.Context, clock *loop.Clock, 
 		err = fmt.Errorf("audit the leases of stream %q: %w", m.syncer.opts.Stream, err)
 	}
 	ev.Elapsed, ev.Err = w.last.Sub(start), err
+	if err != nil {
+		ev.Attempt = w.pause.Tries() + 1
+		if m.over(ctx, err) {
+			w.over = err
+		}
+	}
 	if f := m.syncer.opts.Hooks.Synced; f != nil {
 		f(ev)
 	}
@@ -173,6 +185,16 @@ func (m *PeriodicShardSyncManager) turn(ctx context.Context, clock *loop.Clock, 
 	if f := m.syncer.opts.Hooks.Retried; f != nil {
 		f(config.RetryEvent{Worker: m.syncer.opts.Worker, What: "audit leases", Attempt: w.pause.Tries(), Wait: wait, Err: err})
 	}
+}
+
+// over reports whether an audit's error ends everything: the stream is gone, and nothing is left to read or to hand over. While a lease
+// is not finished its reader finds out by itself, once its processor has had everything that was read before.
+func (m *PeriodicShardSyncManager) over(ctx context.Context, err error) bool {
+	if !m.syncer.opts.ByLineage || !errors.Is(err, ErrStreamNotFound) {
+		return false
+	}
+	have, err := m.syncer.rows(ctx)
+	return err == nil && !slices.ContainsFunc(have, func(l leases.Lease) bool { return !l.Finished() })
 }
 
 // once is one audit. Whoever asked for one knows more than the rows that were last seen, so the table is read.

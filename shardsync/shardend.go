@@ -2,6 +2,7 @@ package shardsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -91,6 +92,11 @@ func (s *HierarchicalShardSyncer) childLeases(ctx context.Context, parent leases
 		return out, nil
 	}
 	shards, err := s.detector.ListShards(ctx, s.opts.Stream, Filter{})
+	if s.opts.ByLineage && errors.Is(err, ErrStreamNotFound) {
+		// The shard was read to its end in time, its processor took longer. A stream of a table never comes back under its ARN: to
+		// wait for it would leave the lease unfinished for ever.
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func NewHierarchicalShardSyncer(t leaseTable, d ShardDetector, opts SyncerOption
 //
 // Leases that exist are not moved. If they tell that the application began at another position than From, that is logged.
 //
-// The result is also given to Hooks.Synced. An error for which errors.As finds a *[PermanentError] or a
+// The result is also given to Hooks.Synced, unless it is that ctx has ended. An error for which errors.As finds a *[PermanentError] or a
 // *[leases.PermanentError] will not go away by itself; after any other one, as [ErrInconsistent], call Sync again later.
 // (KCL: HierarchicalShardSyncer.checkAndCreateLeaseForNewShards)
 func (s *HierarchicalShardSyncer) Sync(ctx context.Context) (config.SyncEvent, error) {
@@ -90,7 +90,7 @@ func (s *HierarchicalShardSyncer) Sync(ctx context.Context) (config.SyncEvent, e
 		err = fmt.Errorf("compare shards and leases of stream %q: %w", s.opts.Stream, err)
 	}
 	ev.Elapsed, ev.Err = clock.Since(start), err
-	if f := s.opts.Hooks.Synced; f != nil {
+	if f := s.opts.Hooks.Synced; f != nil && (err == nil || ctx.Err() == nil) {
 		f(ev)
 	}
 	return ev, err

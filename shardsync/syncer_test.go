@@ -338,6 +338,27 @@ func TestSync_takesOverOnlyFromAWorkerThatStopped(t *testing.T) {
 }
 
 // A table that covers the ring costs one look at the table.
+// A stop while a worker waits for what another one is about to create is no failure.
+func TestSync_isNotReportedAsFailedWhenTheWorkerStops(t *testing.T) {
+	bubble(t, 4, func(ctx context.Context, w *world) {
+		w.first()
+		w.delete(1)
+		s := w.syncer("w", config.TrimHorizon())
+		stopped, stop := context.WithCancelCause(ctx)
+		time.AfterFunc(time.Second, func() { stop(errors.New("worker is stopping")) })
+		if _, err := s.Sync(stopped); err == nil || !strings.Contains(err.Error(), "worker is stopping") {
+			t.Errorf("Sync returned %v, want why it stopped", err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, ev := range w.synced {
+			if ev.Err != nil {
+				t.Errorf("told as failed: %v", ev.Err)
+			}
+		}
+	})
+}
+
 func TestSync_listsNoShardsIfNothingCanBeMissing(t *testing.T) {
 	bubble(t, 4, func(ctx context.Context, w *world) {
 		if _, err := w.syncer("first", config.TrimHorizon()).Sync(ctx); err != nil {

@@ -18,7 +18,7 @@ type cli struct {
 	Consume    consumeCmd    `cmd:"" help:"Print a stream's records, sharing the shards with every other process of the same application."`
 	Put        putCmd        `cmd:"" help:"Put lines into a stream."`
 	Consumers  consumersCmd  `cmd:"" help:"Show the consumers that are registered with a stream for enhanced fan-out, or remove one."`
-	Emulator   emulatorCmd   `cmd:"" help:"Serve a small Kinesis and DynamoDB, in memory, for other programs."`
+	Emulator   emulatorCmd   `cmd:"" help:"Serve a small Kinesis and DynamoDB, in memory, for other programs; DynamoDB Streams of its tables, too."`
 	DemoWorker demoWorkerCmd `cmd:"" hidden:""` // one process of the demo's fleet
 }
 
@@ -53,6 +53,14 @@ func dispatch(ctx context.Context, args []string, s streams) error {
 func required(flag, value, want string) error {
 	if value == "" {
 		return fmt.Errorf("%s is missing, want %s", flag, want)
+	}
+	return nil
+}
+
+// ofKinesis reports a stream of DynamoDB, which no command reads.
+func ofKinesis(stream string) error {
+	if parts := strings.Split(stream, ":"); len(parts) > 2 && parts[0] == "arn" && parts[2] == "dynamodb" {
+		return fmt.Errorf("--stream is %q, want a stream of Kinesis: this command reads no other; a program reads the stream of a DynamoDB table with the library, see docs/dynamodb-streams.md", stream)
 	}
 	return nil
 }

@@ -39,7 +39,21 @@ func (c consumeCmd) Validate() error {
 	if c.MaxLeases < 0 {
 		faults = append(faults, fmt.Errorf("--max-leases is %d, want at least 1, or 0 for no limit", c.MaxLeases))
 	}
+	for _, s := range c.Stream {
+		faults = append(faults, ofKinesis(s))
+	}
 	return errors.Join(append(faults, c.Flags.Validate())...)
+}
+
+// inRegion reports streams of another region than the one that requests go to.
+func (c consumeCmd) inRegion(region string) error {
+	var faults []error
+	for _, s := range c.Stream {
+		if parts := strings.Split(s, ":"); len(parts) == 6 && parts[0] == "arn" && parts[2] == "kinesis" && parts[3] != region {
+			faults = append(faults, fmt.Errorf("--stream is %q, want one in region %s, which --region, the environment or the profile names; or --region %s", s, region, parts[3]))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // startPosition is --start.
@@ -97,7 +111,7 @@ func (c consumeCmd) Run(ctx context.Context, s streams) error {
 		cfg.WorkerID = c.WorkerID
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
-	if err := cfg.Validate(); err != nil {
+	if err := errors.Join(cfg.Validate(), c.inRegion(both.Region)); err != nil {
 		return usageError{err}
 	}
 	cfg.Logger.InfoContext(ctx, "consuming", "stream", strings.Join(c.Stream, ", "), "app", c.App, "from", c.String())

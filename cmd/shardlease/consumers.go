@@ -37,6 +37,9 @@ func (s oneStream) nameOrARN() error {
 	if !strings.HasPrefix(string(s), "arn:") {
 		return required("--stream", string(s), "a stream's name")
 	}
+	if err := ofKinesis(string(s)); err != nil {
+		return err
+	}
 	if err := (config.StreamConfig{StreamARN: string(s)}).Validate(); err != nil {
 		return fmt.Errorf("--stream: %w", err)
 	}

@@ -17,6 +17,12 @@ type emulatorCmd struct {
 	Limits bool            `help:"Throttle as the services do."`
 }
 
+// Help is the text below the flags.
+func (emulatorCmd) Help() string {
+	return "It speaks the protocols of Kinesis, DynamoDB and DynamoDB Streams on one address. A table created with a stream specification has a stream, whose ARN is the table's LatestStreamArn. " +
+		"Everything is lost when it ends."
+}
+
 // streamAndSize is a stream to create.
 type streamAndSize struct {
 	name   string
@@ -67,7 +73,7 @@ func (c emulatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	_, err = fmt.Fprintf(s.out, `# Kinesis and DynamoDB, in memory, on %[1]s until this process ends. For the AWS SDK:
+	_, err = fmt.Fprintf(s.out, `# Kinesis, DynamoDB and DynamoDB Streams, in memory, on %[1]s until this process ends. For the AWS SDK:
 export AWS_ENDPOINT_URL=%[1]s
 export AWS_REGION=%[2]s
 export AWS_ACCESS_KEY_ID=local

@@ -48,7 +48,8 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err == nil {
 		return exitOK
 	}
-	_, _ = fmt.Fprintf(s.err, "shardlease: %s\n", oneLine(err))
+	// The library's errors begin with its name as well.
+	_, _ = fmt.Fprintf(s.err, "shardlease: %s\n", strings.TrimPrefix(oneLine(err), "shardlease: "))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

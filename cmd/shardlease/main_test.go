@@ -72,6 +72,13 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		{"consume --stream s --app a --max-leases -1", []string{`got "-1"; perhaps try --max-leases="-1"?`}},
 		{"put --stream s --endpoint nowhere", []string{"--endpoint is \"nowhere\", want an http or https URL"}},
 		{"put --stream s --aggregate=-1", []string{"--aggregate is -1, want 1 to 100000 lines"}},
+		{"put --stream s --aggregate 0", []string{"--aggregate is 0, want 1 to 100000 lines"}},
+		{"put --stream arn:aws:dynamodb:us-east-1:123456789012:table/orders/stream/x", []string{"want a stream of Kinesis: this command reads no other"}},
+		{"consumers --stream arn:aws:dynamodb:us-east-1:123456789012:table/orders/stream/x", []string{"want a stream of Kinesis: this command reads no other"}},
+		{"consume --app a --stream arn:aws:dynamodb:us-east-1:123456789012:table/orders/stream/x", []string{`--stream is "arn:aws:dynamodb:`, "want a stream of Kinesis: this command reads no other", "docs/dynamodb-streams.md"}},
+		{"consume --app abc --region eu-west-1 --endpoint http://127.0.0.1:1 --stream arn:aws:kinesis:us-east-1:123456789012:stream/orders", []string{
+			`--stream is "arn:aws:kinesis:us-east-1:123456789012:stream/orders", want one in region eu-west-1`, "or --region us-east-1",
+		}},
 		{"put --stream s --key-field=", []string{"--key-field is empty, want the name of a field"}},
 		{"put --stream s a b", []string{"unexpected argument b"}},
 		{"put --stream s --dynamodb-endpoint http://h", []string{"unknown flag --dynamodb-endpoint", "--kinesis-endpoint"}},

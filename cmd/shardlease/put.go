@@ -17,7 +17,7 @@ const mostLines = 100_000
 type putCmd struct {
 	Stream    oneStream `required:"" placeholder:"NAME" help:"Stream to put into."`
 	KeyField  *string   `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
-	Aggregate int       `placeholder:"LINES" help:"Pack up to so many lines of one key into one record, as the Kinesis Producer Library does; without --key-field, lines of any key, under the key of the first. A line waits for others for a tenth of a second at most."`
+	Aggregate *int      `placeholder:"LINES" help:"Pack up to so many lines of one key into one record, as the Kinesis Producer Library does; without --key-field, lines of any key, under the key of the first. A line waits for others for a tenth of a second at most."`
 	cloud.KinesisFlags
 	File string `arg:"" optional:"" help:"File to read, one record a line; - or nothing: standard input."`
 }
@@ -30,12 +30,12 @@ func (putCmd) Help() string {
 
 // Validate checks what kong cannot.
 func (c putCmd) Validate() error {
-	return errors.Join(required("--stream", string(c.Stream), "a stream's name"), c.aggregate(), c.KinesisFlags.Validate())
+	return errors.Join(required("--stream", string(c.Stream), "a stream's name"), ofKinesis(string(c.Stream)), c.aggregate(), c.KinesisFlags.Validate())
 }
 
 func (c putCmd) aggregate() error {
-	if c.Aggregate < 0 || c.Aggregate > mostLines {
-		return fmt.Errorf("--aggregate is %d, want 1 to %d lines; leave the flag out to put each line as a record", c.Aggregate, mostLines)
+	if n := c.Aggregate; n != nil && (*n < 1 || *n > mostLines) {
+		return fmt.Errorf("--aggregate is %d, want 1 to %d lines; leave the flag out to put each line as a record", *n, mostLines)
 	}
 	return nil
 }
@@ -48,6 +48,10 @@ func (c putCmd) Run(ctx context.Context, s streams) error {
 			return usageError{errors.New("--key-field is empty, want the name of a field; leave the flag out to key lines by their hash")}
 		}
 	}
+	aggregate := 0
+	if c.Aggregate != nil {
+		aggregate = *c.Aggregate
+	}
 	in, source, err := c.open(s)
 	if err != nil {
 		return err
@@ -56,7 +60,7 @@ func (c putCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	err = put.Run(ctx, api, in, put.Options{Stream: string(c.Stream), KeyField: key, Aggregate: c.Aggregate, Source: source, Where: c.String(), Log: s.err})
+	err = put.Run(ctx, api, in, put.Options{Stream: string(c.Stream), KeyField: key, Aggregate: aggregate, Source: source, Where: c.String(), Log: s.err})
 	if closing := in.Close(); err == nil && closing != nil {
 		return fmt.Errorf("close %s: %w", source, closing)
 	}

@@ -58,7 +58,7 @@ func EventOf(r processor.Record) (Event, error) {
 		} `json:"userIdentity"`
 	}
 	if err := json.Unmarshal(r.Data, &raw); err != nil {
-		return Event{}, fmt.Errorf("read record %s of a table's stream: %w", r.SequenceNumber, err)
+		return Event{}, fmt.Errorf("read record %s of a table's stream: %w", r.SequenceNumber, unlike(err, "Data"))
 	}
 	if raw.Change == nil || raw.EventName == "" {
 		return Event{}, fmt.Errorf("read record %s of a table's stream: it has no eventName, or no dynamodb", r.SequenceNumber)
@@ -73,6 +73,18 @@ func EventOf(r processor.Record) (Event, error) {
 		e.Created = time.UnixMilli(int64(math.Round(c.ApproximateCreationDateTime * 1000))).UTC()
 	}
 	return e, nil
+}
+
+// unlike says which member is of another kind than a change has there, without naming types of Go.
+func unlike(err error, what string) error {
+	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	if e.Field != "" {
+		what = e.Field + " of " + what
+	}
+	return fmt.Errorf("%s is a JSON %s, as no change of an item has it", what, e.Value)
 }
 
 // value is an attribute value in JSON.
@@ -92,7 +104,7 @@ func (v *value) UnmarshalJSON(text []byte) error {
 		M    *map[string]value
 	}
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return err
+		return unlike(err, "an attribute value")
 	}
 	switch {
 	case raw.S != nil:

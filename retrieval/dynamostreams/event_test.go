@@ -138,6 +138,10 @@ func TestEventOf_refusesWhatIsNoChange(t *testing.T) {
 		`{"eventName":"INSERT"}`: "no dynamodb",
 		`{"eventName":"INSERT","dynamodb":{"Keys":{"id":{}}}}`:           "none of S, N",
 		`{"eventName":"INSERT","dynamodb":{"Keys":{"id":{"B":"%%%%"}}}}`: "base64",
+		"[]": "stream: Data is a JSON array, as no change of an item has it",
+		`{"eventName":"INSERT","dynamodb":{"SizeBytes":"7"}}`:       "stream: dynamodb.SizeBytes of Data is a JSON string, as",
+		`{"eventName":"INSERT","dynamodb":{"Keys":{"id":[]}}}`:      "stream: an attribute value is a JSON array, as",
+		`{"eventName":"INSERT","dynamodb":{"Keys":{"id":{"S":1}}}}`: "stream: S of an attribute value is a JSON number, as",
 	} {
 		_, err := EventOf(processor.Record{SequenceNumber: "49", Data: []byte(data)})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "49") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 
@@ -34,8 +35,19 @@ type Source struct {
 
 var _ retrieval.LineageAPI = (*Source)(nil)
 
-// New makes a source that reads through api. It does no I/O.
+// New makes a source that reads through api. It does no I/O. With nil, shardlease.New refuses the source.
 func New(api API) *Source { return &Source{api: api} }
+
+// Check says what is wrong with the source: it has no client. shardlease.New asks it, so that a client that is nil does not crash the
+// program at the first request.
+func (s *Source) Check() error {
+	if v := reflect.ValueOf(s.api); !v.IsValid() {
+		return errors.New("dynamostreams.New was given nil, want a client of DynamoDB Streams")
+	} else if v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("dynamostreams.New was given a nil %T, want a client of DynamoDB Streams", s.api)
+	}
+	return nil
+}
 
 // ourRetries are the options of every call: retries are the worker's.
 var ourRetries = []func(*dynamodbstreams.Options){func(o *dynamodbstreams.Options) {
@@ -54,6 +66,12 @@ func (s *Source) Region() string {
 // Permissions implements retrieval.LineageAPI.
 func (*Source) Permissions() string {
 	return "dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords"
+}
+
+// WhenMissing is what package retrieval advises if there is no such stream.
+func (*Source) WhenMissing() string {
+	return "check the ARN, the region and the account: DescribeTable tells the table's stream as LatestStreamArn, another one each time that " +
+		"the stream is enabled; a stream that was disabled, or whose table was deleted, is gone after a day"
 }
 
 // Ended implements retrieval.LineageAPI: the stream was disabled, or its table deleted. Then its shards are closed and have no
@@ -125,8 +143,9 @@ func (s *Source) ListShards(ctx context.Context, in *kinesis.ListShardsInput, _ 
 }
 
 // GetShardIterator makes an iterator. At a record that the service has trimmed it begins with the oldest one that is left: whoever reads
-// sees by the first record that something is missing; after such a record, where that could not be seen, it fails. There is no iterator at a time: AT_TIMESTAMP begins with the
-// oldest record, and GetRecords leaves out what is older.
+// sees by the first record that something is missing; after such a record, where that could not be seen, it fails. There is no iterator at a time.
+// AT_TIMESTAMP, which a worker asks for where InitialPosition is LATEST (the time of the first start is what that becomes), begins with
+// the oldest record, and GetRecords leaves out what is older than the time.
 func (s *Source) GetShardIterator(ctx context.Context, in *kinesis.GetShardIteratorInput, _ ...func(*kinesis.Options)) (*kinesis.GetShardIteratorOutput, error) {
 	it := iterator{shard: aws.ToString(in.ShardId)}
 	ask := &dynamodbstreams.GetShardIteratorInput{
