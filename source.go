@@ -1,11 +1,13 @@
 package shardlease
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/retrieval"
 )
 
@@ -19,6 +21,16 @@ type Source = retrieval.LineageAPI
 //
 // cfg.StreamARN names the stream. What is different there is told in docs/dynamodb-streams.md. Each worker needs a source of its own.
 func WithSource(s Source) Option { return func(o *options) { o.source, o.sourced = s, true } }
+
+// foreignShard is the source of a shard of another stream: it has nothing but the reason, which ends the worker. (An error of Open is
+// tried again.)
+type foreignShard struct{ err error }
+
+// Next implements processor.RecordSource.
+func (s foreignShard) Next(context.Context) (processor.Batch, error) { return processor.Batch{}, s.err }
+
+// Close implements processor.RecordSource.
+func (foreignShard) Close() {}
 
 // validateSource checks a worker that reads from a source.
 func (o options) validateSource(cfg config.Config) error {

@@ -202,9 +202,13 @@ func (m *streamMaker) detector(api KinesisAPI, arn string, epoch int64, hooks *c
 }
 
 func (m *streamMaker) syncer(table leaseTable, d shardsync.ShardDetector, name string, from config.InitialPosition, hooks *config.Hooks) *shardsync.HierarchicalShardSyncer {
-	return shardsync.NewHierarchicalShardSyncer(table, d, shardsync.SyncerOptions{
-		Stream: name, Worker: m.cfg.WorkerID, From: from, ByLineage: m.byLineage, FailoverTime: m.cfg.LeaseManagement.FailoverTime, Logger: m.cfg.Logger, Hooks: hooks,
-	})
+	o := shardsync.SyncerOptions{
+		Stream: name, Worker: m.cfg.WorkerID, From: from, FailoverTime: m.cfg.LeaseManagement.FailoverTime, Logger: m.cfg.Logger, Hooks: hooks,
+	}
+	if m.byLineage {
+		o.ByLineage, o.StreamARN = true, m.cfg.StreamARN
+	}
+	return shardsync.NewHierarchicalShardSyncer(table, d, o)
 }
 
 // leaseTable is what a syncer works on: *leases.Table or *leases.StreamTable.
@@ -224,6 +228,12 @@ func (m *streamMaker) stream(api KinesisAPI, own bool, name, arn string, d shard
 		Open: func(ctx context.Context, l leases.Lease, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
 			if fault != nil {
 				return nil, fault
+			}
+			if m.byLineage {
+				// Another worker may have made it, since this one has compared shards and leases.
+				if err := shardsync.OfTableStream(l, arn); err != nil {
+					return foreignShard{err}, nil //nolint:nilerr // Next tells it
+				}
 			}
 			return m.reading.open(ctx, retrieval.Start{
 				Stream: name, StreamARN: arn, API: api, FanOutAPI: fanOut, ShardID: l.Shard(), LeaseKey: l.Key, HashKeyRange: l.HashKeyRange,

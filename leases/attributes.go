@@ -27,6 +27,7 @@ const (
 	attrTenure    = "tenure"        // M
 	attrHandoffTo = "handoffTo"     // S
 	attrStartAt   = "startAtMillis" // N
+	attrStreamARN = "streamArn"     // S, of a table's stream
 )
 
 // The members of the tenure map.

@@ -84,6 +84,8 @@ func (d decoder) decode(row item) (Lease, error) {
 			l.HandoffTo = d.worker(r.str(name, v))
 		case attrStartAt:
 			l.StartAtMillis = r.number(name, v)
+		case attrStreamARN:
+			l.StreamARN = d.worker(r.str(name, v))
 		}
 	}
 	if pending.At.SequenceNumber != "" {

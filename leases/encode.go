@@ -18,7 +18,7 @@ func encode(l Lease) item {
 	}
 	for name, s := range map[string]string{
 		attrOwner: l.Owner, attrCheckpointOwner: l.CheckpointOwner, attrEntityType: l.EntityType,
-		attrStream: l.StreamName, attrShard: l.ShardID, attrHandoffTo: l.HandoffTo,
+		attrStream: l.StreamName, attrShard: l.ShardID, attrHandoffTo: l.HandoffTo, attrStreamARN: l.StreamARN,
 	} {
 		if s != "" {
 			row[name] = str(s)

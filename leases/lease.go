@@ -33,6 +33,7 @@ type Lease struct {
 	Tenure        *Tenure // our own attribute; nil if no Go worker ever wrote this row
 	HandoffTo     string  // our own attribute handoffTo
 	StartAtMillis int64   // our own attribute startAtMillis: Unix milliseconds where the shard starts; 0 if not pinned
+	StreamARN     string  // our own attribute streamArn: the stream of a DynamoDB table that the shard is of; empty of Kinesis
 }
 
 // Tenure is what a Go worker writes of itself with every write that moves the counter. It tells one's own lost reply from

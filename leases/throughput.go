@@ -11,7 +11,8 @@ import (
 // that have one; one that is almost idle as a tenth of it, because it costs requests all the same.
 //
 // Choose it when shards differ much in load and all workers are of one size. The price: counts differ, a figure is known only
-// once a shard has been read for a while, and leases move when the load of shards changes for good.
+// once a shard has been read for a while, and leases move when the load of shards changes for good. What is read again counts as load,
+// so a fleet whose processors never checkpoint, which reads a shard from the beginning after each move, may come to no rest.
 //
 // Leases that a Java worker holds stay with it; it balances by count and would take them back.
 // (KCL: VarianceBasedLeaseAssignmentDecider, which weighs the workers' CPU and network as well)

@@ -4,8 +4,6 @@ import (
 	"errors"
 
 	"github.com/aws/smithy-go"
-
-	"github.com/shardlease/shardlease/shardsync"
 )
 
 // LineageAPI is a KinesisAPI in front of another service, whose shards have no hash keys: it tells which shard follows which, and
@@ -27,12 +25,6 @@ func (at *listing) byLineage(ended bool) {
 		// brings it then.
 		at.open, at.inherited = false, true
 	}
-}
-
-// earlier reports whether the reader's shard is one of another stream that the table had before.
-func (r *reader) earlier(d *KinesisShardDetector) bool {
-	created, known := d.Created()
-	return known && shardsync.OfEarlierStream(r.start.ShardID, created)
 }
 
 // wasTrimmed reports whether a service says that the record is not kept any more at which, or after which, reading was to go on. Kinesis

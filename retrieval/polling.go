@@ -51,7 +51,7 @@ func NewPolling(api KinesisAPI, cfg config.RetrievalConfig, opts PollingOptions)
 // Start says which shard to read, and from where.
 type Start struct {
 	Stream    string
-	StreamARN string // sent with every request if not empty; needed for a stream of another account
+	StreamARN string // sent with every request if not empty; needed for a stream of another account. Of a LineageAPI the lease must be of this stream: a shard that is not listed counts as trimmed
 	ShardID   string
 	LeaseKey  string // for hooks
 	// API reads the stream, in place of the client that the Polling was made with; nil: that one.

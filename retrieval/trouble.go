@@ -244,10 +244,11 @@ func (r *reader) look(ctx context.Context) (listing, error) {
 	}
 	at.byLineage(api.Ended())
 	if !at.listed && !at.followed {
+		// The lease is one of this stream: Start says so. A stream that is there and does not list the shard has forgotten it.
 		if err := d.Check(ctx, r.start.Stream); err != nil {
 			return listing{}, err
 		}
-		at.followed = !r.earlier(d)
+		at.followed = true
 	}
 	return at, nil
 }

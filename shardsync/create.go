@@ -113,6 +113,7 @@ func (s *HierarchicalShardSyncer) create(ctx context.Context, d decision, l leas
 	if d.stale() {
 		return false, errStale
 	}
+	l.StreamARN = s.opts.StreamARN
 	bounded, cancel := loop.Timeout(ctx, leases.DecisionLife-d.clock.Since(d.mono), "create lease "+l.Key)
 	created, err := s.table.Create(bounded, l)
 	cancel()

@@ -43,35 +43,13 @@ func (s *HierarchicalShardSyncer) checkListing(shards []Shard) error {
 	return nil
 }
 
-// ShardBorn is the time that the id of a shard of DynamoDB Streams begins with, as in
-// shardId-00000001414576573621-f55eea83; ok is false for ids of another form.
-func ShardBorn(id string) (t time.Time, ok bool) {
-	digits, random, cut := strings.Cut(strings.TrimPrefix(id, "shardId-"), "-")
-	if !cut || len(digits) != 20 || random == "" || !strings.HasPrefix(id, "shardId-") {
-		return time.Time{}, false
-	}
-	millis, err := strconv.ParseInt(digits, 10, 64)
-	return time.UnixMilli(millis), err == nil
-}
-
-// OfEarlierStream reports whether a shard's id says that it was born before a stream of a table was created: a table whose stream was
-// disabled and enabled again has another stream, with another ARN. A minute is for clocks that differ.
-func OfEarlierStream(id string, created time.Time) bool {
-	born, ok := ShardBorn(id)
-	return ok && born.Add(time.Minute).Before(created)
-}
-
 // errHasRanges is in the error about leases with ranges of hash keys.
 var errHasRanges = errors.New("leases of a table's stream have no range of hash keys")
 
-// foreign returns an error if leases cannot be of this stream, by lineage: some have ranges of hash keys, which the Java adapter for
-// DynamoDB Streams makes up and Kinesis has; or some are of an earlier stream of the table and not finished, so that what is left to
-// read there would be left out.
+// foreign returns an error if leases are not of this stream: some have ranges of hash keys, which the Java adapter for DynamoDB Streams
+// makes up and Kinesis has; or some are not finished and name another stream, or none. Their shards are not listed here, as if they had
+// been trimmed; to read on without them would leave out what is still to be read there.
 func (s *HierarchicalShardSyncer) foreign(have []leases.Lease) error {
-	var created time.Time
-	if c, ok := s.detector.(checker); ok {
-		created, _ = c.Created()
-	}
 	for _, l := range have {
 		if r := l.HashKeyRange; r.Known {
 			who := "an application that reads a stream of Kinesis, or another version of a library, has made it"
@@ -84,15 +62,35 @@ func (s *HierarchicalShardSyncer) foreign(have []leases.Lease) error {
 				Err:    fmt.Errorf("%w, but that of shard %s has %s to %s: %s", errHasRanges, l.Shard(), r.Start, r.End, who),
 			}
 		}
-		if !l.Finished() && OfEarlierStream(l.Shard(), created) {
-			return &PermanentError{
-				Doing:  fmt.Sprintf("find the leases' places in stream %q, created at %s", s.opts.Stream, timeText(created)),
-				Advice: "set StreamARN to the table's earlier stream until all of its shards are finished, if it still exists; or " + HistoryAdvice,
-				Err:    fmt.Errorf("%w: shard %s is older than the stream", ErrOtherHistory, l.Shard()),
+		if !l.Finished() {
+			if err := OfTableStream(l, s.opts.StreamARN); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// OfTableStream returns a *[PermanentError] unless a lease is one of the stream of a DynamoDB table that has this ARN. It wraps
+// [ErrOtherHistory].
+func OfTableStream(l leases.Lease, arn string) error {
+	if l.StreamARN == arn {
+		return nil
+	}
+	of, advice := strconv.Quote(l.StreamARN), ""
+	switch table, _, _ := strings.Cut(arn, "/stream/"); {
+	case l.StreamARN == "":
+		of = "no stream of a table"
+	case strings.HasPrefix(l.StreamARN, table+"/stream/"):
+		advice = "set StreamARN to that earlier or later stream of the table until all of its shards are finished, if it still exists; or "
+	default:
+		advice = "set StreamARN to that one; or "
+	}
+	return &PermanentError{
+		Doing:  fmt.Sprintf("find the leases' places in stream %q", arn),
+		Advice: advice + HistoryAdvice,
+		Err:    fmt.Errorf("%w: that of shard %s is one of %s", ErrOtherHistory, l.Shard(), of),
+	}
 }
 
 // listed is a listing that several may use.

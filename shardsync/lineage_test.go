@@ -1,35 +1,31 @@
 package shardsync
 
 import (
+	"errors"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/shardlease/shardlease/leases"
 )
 
-func TestShardBorn_readsTheTimeInTheIdsOfTableStreams(t *testing.T) {
+func TestOfTableStream_refusesTheLeasesOfAnotherStream(t *testing.T) {
 	t.Parallel()
-	for id, want := range map[string]int64{
-		"shardId-00000001414576573621-f55eea83": 1414576573621,
-		"shardId-00000000000000000007-0":        7,
-		"shardId-000000000003":                  -1, // of Kinesis
-		"shardId-0000000141457657362-f55eea83":  -1,
-		"shardId-00000001414576573621":          -1,
-		"shardId-00000001414576573621-":         -1,
-		"00000001414576573621-f55eea83":         -1,
-		"shardId-0000000141457657x621-f55eea83": -1,
-		"":                                      -1,
+	const mine = "arn:aws:dynamodb:us-east-1:000000000000:table/orders/stream/2026-01-02T03:04:05.678"
+	for of, want := range map[string]string{
+		mine: "",
+		"":   "is one of no stream of a table",
+		"arn:aws:dynamodb:us-east-1:000000000000:table/orders/stream/2026-01-01T00:00:00.000": "set StreamARN to that earlier or later stream of the table",
+		"arn:aws:dynamodb:us-east-1:000000000000:table/bills/stream/2026-01-02T03:04:05.678":  "set StreamARN to that one",
+		"arn:aws:dynamodb:us-east-1:000000000000:table/orders2/stream/2026-01-02":             "set StreamARN to that one",
 	} {
-		born, ok := ShardBorn(id)
-		if ok != (want >= 0) || ok && born.UnixMilli() != want {
-			t.Errorf("ShardBorn(%q) = %v, %v, want %d", id, born, ok, want)
+		err := OfTableStream(leases.Lease{Key: "shardId-1", StreamARN: of}, mine)
+		if want == "" && err == nil {
+			continue
 		}
-		created := time.UnixMilli(want).Add(time.Minute)
-		if OfEarlierStream(id, created) {
-			t.Errorf("%q is taken for a shard of an earlier stream although it may be a minute older than the stream by another clock", id)
-		}
-		if got := OfEarlierStream(id, created.Add(time.Millisecond)); got != ok {
-			t.Errorf("OfEarlierStream(%q) = %v, want %v", id, got, ok)
+		if !errors.Is(err, ErrOtherHistory) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), mine) {
+			t.Errorf("a lease of %q: %v, want %q", of, err, want)
 		}
 	}
 }

@@ -32,6 +32,8 @@ type SyncerOptions struct {
 	// ByLineage says that the stream's shards have no hash keys, as those of DynamoDB tables' streams: nothing is concluded from
 	// ranges, leases with ranges are refused, and each audit lists the shards.
 	ByLineage bool
+	// StreamARN is written into each row, with ByLineage: ids of shards do not tell to which stream they belong, nor do ranges there.
+	StreamARN string
 	Logger    *slog.Logger  // may be nil
 	Hooks     *config.Hooks // may be nil: LeaseCreated, Synced, Retried
 }
