@@ -4,6 +4,7 @@
 # A line of the table is: lane, server, tests, seconds, verdict, between tabs. What a lane's command adds to the file by itself, as
 # integration/matrix does, stands there too. The latest line of a lane and a server counts.
 lanes_only=() # names; none: all
+lanes_prefix= # of names in the table
 lanes_failed=0
 
 lanes_begin() {
@@ -22,7 +23,7 @@ lane() {
   for only in "${lanes_only[@]:-$name}"; do [ "$only" = "$name" ] && wanted=yes; done
   [ -n "$wanted" ] || return 0
   # Where a run goes on that was broken off, what has succeeded is not run again.
-  if [ -n "${LANES_RESUME:-}" ] && awk -F'\t' -v name="$name" '$1 == name {verdict = $5} END {exit verdict != "ok"}' "$LANE_RESULTS" 2>/dev/null; then
+  if [ -n "${LANES_RESUME:-}" ] && awk -F'\t' -v name="$lanes_prefix$name" '$1 == name {verdict = $5} END {exit verdict != "ok"}' "$LANE_RESULTS" 2>/dev/null; then
     printf -- '--- %s was ok before\n' "$name" | tee -a "$lanes_work/before"
     return 0
   fi
@@ -38,7 +39,7 @@ lane() {
   esac
   [ "$rc" = 0 ] || echo "$name: $verdict" >>"$lanes_work/failed"
   printf '%-14s %5ss\n' "$name" "$took" >>"$lanes_work/lanes"
-  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "${on:--}" "$(lane_tests "$log")" "$took" "$verdict" >>"$LANE_RESULTS"
+  printf '%s\t%s\t%s\t%s\t%s\n' "$lanes_prefix$name" "${on:--}" "$(lane_tests "$log")" "$took" "$verdict" >>"$LANE_RESULTS"
 }
 
 # lane_tests LOG: how many tests it tells of: by a line of its own, one for each test, or one for each package.
