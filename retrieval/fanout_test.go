@@ -121,6 +121,9 @@ func TestFanOut_waitsUntilItMayTakeOver(t *testing.T) {
 // A processor that stands still: what was pushed and not handled stays within the budget, the connection is not read, and
 // everything comes in the end.
 func TestFanOut_keepsToTheBudgetWhileProcessorsStandStill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	bubble(t, 4, func(ctx context.Context, w *world) {
 		w.cfg.ByteBudget = 10 << 20
 		w.cfg.MaxPendingBatches = 100

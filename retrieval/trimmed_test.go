@@ -133,7 +133,10 @@ func TestTrimmed_aPositionThatIsStillThereIsNotTold(t *testing.T) {
 }
 
 // The last record leaves the stream while its shard is read and nothing happens in it. Whatever interrupts the reading then, nothing is lost.
-func TestTrimmed_aSilentShardThatIsReadAllTheTimeHasNoGap(t *testing.T) {
+func TestTrimmed_aSilentShardThatIsReadAllTheTimeHasNoGap(t *testing.T) { //nolint:tparallel // bothModes says it
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	bothModes(t, func(ctx context.Context, w *world, opened func(checkpoint.ExtendedSequenceNumber) processor.RecordSource) {
 		w.cfg.OnTrimmed = config.FailRun
 		w.cfg.IdleTime, w.cfg.MaxIdleTime = time.Minute, time.Minute
