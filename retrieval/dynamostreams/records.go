@@ -25,8 +25,8 @@ const (
 )
 
 // GetRecords reads a page. Once the shard is read to its end it asks which shards follow, and the answer that names them is the last: it
-// has no next iterator. As long as none is known, answers have no records and an iterator to ask again with. MillisBehindLatest is reckoned from the time in the last record, which the service gives in whole seconds, and is not
-// known where no record came.
+// has no next iterator. As long as none is known, answers have no records and an iterator to ask again with. MillisBehindLatest is
+// reckoned from the time in the last record, which the service gives in whole seconds, and is not known where no record came.
 func (s *Source) GetRecords(ctx context.Context, in *kinesis.GetRecordsInput, _ ...func(*kinesis.Options)) (*kinesis.GetRecordsOutput, error) {
 	it, err := parseIterator(aws.ToString(in.ShardIterator))
 	if err != nil {
