@@ -19,7 +19,7 @@ type Source = retrieval.LineageAPI
 //
 //	shardlease.New(cfg, cloud, factory, shardlease.WithSource(dynamostreams.New(dynamodbstreams.NewFromConfig(cloud))))
 //
-// cfg.StreamARN names the stream. What is different there is told in docs/dynamodb-streams.md. Each worker needs a source of its own.
+// cfg.StreamARN names the stream. What is different there is told in docs/dynamodb-streams.md. Workers of one process may share s.
 func WithSource(s Source) Option { return func(o *options) { o.source, o.sourced = s, true } }
 
 // foreignShard is the source of a shard of another stream: it has nothing but the reason, which ends the worker. (An error of Open is

@@ -28,7 +28,7 @@ var reasonNames = [...]string{
 	"not read to its end", "a parent's lease remains", "its children are not known", "a child has no lease",
 	"a child has not begun", "its shard is gone, and not all of its hash keys have a lease",
 	"it was finished a moment ago",
-	"all children have begun", "its shard is gone, and its hash keys have other leases",
+	"all children have begun", "its shard is gone, and leaves no hash keys without a lease",
 }
 
 func (r Reason) String() string { return reasonNames[r] }

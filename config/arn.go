@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -19,8 +20,11 @@ func parseARN(s string) (streamARN, error) {
 		return streamARN{}, errors.New("arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, or, for the stream of a DynamoDB table, the option " +
 			"shardlease.WithSource with a source of package retrieval/dynamostreams")
 	}
-	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "kinesis" || parts[3] == "" {
+	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "kinesis" || parts[3] == "" || !isName(parts[3]) {
 		return streamARN{}, errors.New("arn:aws:kinesis:REGION:ACCOUNT:stream/NAME")
+	}
+	if p := partitionOf(parts[3], parts[1]); p != parts[1] {
+		return streamARN{}, misplacedError{p, "kinesis", parts[3]}
 	}
 	if !isAccount(parts[4]) {
 		return streamARN{}, errors.New("an account of 12 digits in arn:aws:kinesis:REGION:ACCOUNT:stream/NAME")
@@ -30,6 +34,39 @@ func parseARN(s string) (streamARN, error) {
 		return streamARN{}, errors.New("stream/NAME at the end, NAME of 1 to 128 characters of a-z, A-Z, 0-9, '_', '.', '-'")
 	}
 	return streamARN{partition: parts[1], region: parts[3], account: parts[4], name: name}, nil
+}
+
+// partitions are those beside aws, by how the names of their regions begin.
+var partitions = [...]struct{ region, partition string }{
+	{"cn-", "aws-cn"},
+	{"us-gov-", "aws-us-gov"},
+	{"us-iso-", "aws-iso"},
+	{"us-isob-", "aws-iso-b"},
+	{"eu-isoe-", "aws-iso-e"},
+	{"us-isof-", "aws-iso-f"},
+	{"eusc-", "aws-eusc"},
+}
+
+// partitionOf is the partition that has a region: said, if it is one that this version does not know.
+func partitionOf(region, said string) string {
+	known := said == "aws" || !strings.HasPrefix(said, "aws-")
+	for _, p := range partitions {
+		if strings.HasPrefix(region, p.region) {
+			return p.partition
+		}
+		known = known || said == p.partition
+	}
+	if known {
+		return "aws"
+	}
+	return said
+}
+
+// misplacedError says which partition has the region of an ARN that names another one.
+type misplacedError struct{ partition, service, region string }
+
+func (e misplacedError) Error() string {
+	return fmt.Sprintf("arn:%s:%s:%s:…, as region %[3]s is in that partition", e.partition, e.service, e.region)
 }
 
 func isAccount(s string) bool { return len(s) == 12 && isDigits(s) }

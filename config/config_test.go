@@ -203,3 +203,26 @@ func TestValidate_namesThreeFaultsAtOnce(t *testing.T) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
+
+func TestPartitionOf_knowsWhatIsKnownAndBelievesTheRest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ region, said, want string }{
+		{"eu-west-1", "aws", "aws"},
+		{"eu-west-1", "aws-cn", "aws"},
+		{"eu-west-1", "awsx", "aws"},
+		{"cn-north-1", "aws-cn", "aws-cn"},
+		{"cn-north-1", "aws", "aws-cn"},
+		{"cn-north-1", "aws-moon", "aws-cn"},
+		{"us-iso-east-1", "aws-iso", "aws-iso"},
+		{"us-isob-east-1", "aws-iso", "aws-iso-b"},
+		{"eusc-de-east-1", "aws-eusc", "aws-eusc"},
+		{"eusc-de-east-1", "aws", "aws-eusc"},
+		{"moon-1", "aws-moon", "aws-moon"},
+		{"moon-1", "aws", "aws"},
+		{"local", "aws", "aws"},
+	} {
+		if got := partitionOf(c.region, c.said); got != c.want {
+			t.Errorf("region %s of an ARN with partition %s is in %s, want %s", c.region, c.said, got, c.want)
+		}
+	}
+}

@@ -97,8 +97,8 @@ func (c Config) Complete() Config {
 	if arn, err := parseARN(c.StreamARN); err == nil && c.StreamName == "" { // a broken ARN is a matter for Validate
 		c.StreamName = arn.name
 	}
-	if table, ok := tableOfStream(c.StreamARN); ok {
-		c.StreamName = table
+	if arn, ok := parseTableStream(c.StreamARN); ok {
+		c.StreamName = cmp.Or(c.StreamName, arn.table)
 	}
 	if c.Retrieval.Mode == FanOut && c.StreamName != "" { // a name alone may be that of another account's or region's stream
 		c.StreamARN = cmp.Or(c.StreamARN, streamOfConsumer(c.Retrieval.FanOut.ConsumerARN))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -59,7 +60,10 @@ func (f FanOutConfig) check(faults *faults, streamName, streamARN string) {
 		_, bad := strconv.ParseUint(created, 10, 63)
 		// Records of another stream would be checkpointed by numbers that mean nothing in the one whose shards are leased.
 		wanted, unnamed := parseARN(streamARN)
+		misplaced, elsewhere := errors.AsType[misplacedError](err)
 		switch {
+		case elsewhere:
+			faults.add(p+"ConsumerARN", strconv.Quote(f.ConsumerARN), misplaced.Error())
 		case !ok || !dated || err != nil || bad != nil || name == "" || !isName(name):
 			faults.add(p+"ConsumerARN", strconv.Quote(f.ConsumerARN), "arn:aws:kinesis:REGION:ACCOUNT:stream/NAME/consumer/CONSUMER:TIME")
 		case unnamed == nil && of != wanted:

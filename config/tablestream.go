@@ -8,27 +8,30 @@ import (
 
 const tableStreamForm = "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL, the table's LatestStreamArn"
 
-// tableOfStream is the table in the ARN of a table's stream.
-func tableOfStream(arn string) (table string, ok bool) {
-	parts := strings.SplitN(arn, ":", 6)
-	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "dynamodb" || parts[3] == "" || !isAccount(parts[4]) {
-		return "", false
+// tableStreamARN is what arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL says.
+type tableStreamARN struct{ partition, region, table string }
+
+// parseTableStream reads the ARN of a table's stream.
+func parseTableStream(arn string) (a tableStreamARN, ok bool) {
+	parts := strings.SplitN(arn, ":", 6) // the label has colons, too
+	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "dynamodb" || parts[3] == "" || !isName(parts[3]) || !isAccount(parts[4]) {
+		return tableStreamARN{}, false
 	}
 	path := strings.Split(parts[5], "/")
-	if len(path) != 4 || path[0] != "table" || path[2] != "stream" || path[3] == "" || len(path[1]) < 3 || len(path[1]) > 255 || !isName(path[1]) {
-		return "", false
+	if len(path) != 4 || path[0] != "table" || path[2] != "stream" || len(path[1]) < 3 || len(path[1]) > 255 || !isName(path[1]) ||
+		path[3] == "" || !isName(strings.ReplaceAll(path[3], ":", "")) {
+		return tableStreamARN{}, false
 	}
-	return path[1], true
+	return tableStreamARN{parts[1], parts[3], path[1]}, true
 }
 
 // checkTableStream checks what a worker is told that reads the stream of a DynamoDB table.
 func (c Config) checkTableStream(f *faults) {
-	table, ok := tableOfStream(c.StreamARN)
-	switch {
-	case !ok:
+	arn, ok := parseTableStream(c.StreamARN)
+	if !ok {
 		f.add("StreamARN", strconv.Quote(c.StreamARN), tableStreamForm)
-	case c.StreamName != "" && c.StreamName != table:
-		f.add("StreamName", strconv.Quote(c.StreamName), fmt.Sprintf("%q, the table in StreamARN, or no name", table))
+	} else {
+		c.checkTable(f, arn)
 	}
 	if c.Streams != nil {
 		f.add("Streams", fmt.Sprintf("%d streams", len(c.Streams)), "none: a worker reads one table's stream, which StreamARN names")
@@ -41,5 +44,21 @@ func (c Config) checkTableStream(f *faults) {
 	}
 	if c.Retrieval.Mode == FanOut {
 		f.add("Retrieval.Mode", strconv.Quote(string(FanOut)), fmt.Sprintf("%q: DynamoDB Streams have no enhanced fan-out", Polling))
+	}
+}
+
+// checkTable checks what stands beside the ARN of the table's stream.
+func (c Config) checkTable(f *faults, arn tableStreamARN) {
+	if p := partitionOf(arn.region, arn.partition); p != arn.partition {
+		f.add("StreamARN", strconv.Quote(c.StreamARN), misplacedError{p, "dynamodb", arn.region}.Error())
+	}
+	if c.StreamName != "" && c.StreamName != arn.table {
+		f.add("StreamName", strconv.Quote(c.StreamName), fmt.Sprintf("%q, the table in StreamARN, or no name", arn.table))
+	}
+	// Each write of a lease would be a change to read, and that to checkpoint, which is a write again.
+	if c.LeaseManagement.TableName == arn.table {
+		f.add("LeaseManagement.TableName", strconv.Quote(arn.table), "another table than the one whose stream is read, which StreamARN names: "+c.StreamARN)
+	} else if c.LeaseManagement.TableName == "" && c.ApplicationName == arn.table {
+		f.add("ApplicationName", strconv.Quote(arn.table), "another name, or a LeaseManagement.TableName, since the lease table would be the one whose stream is read, which StreamARN names: "+c.StreamARN)
 	}
 }

@@ -79,6 +79,22 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 			func(c *Config) { c.StreamARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/c" },
 			`StreamARN is "arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/c", want stream/NAME at the end, NAME of 1 to 128 ` + names,
 		},
+		{
+			func(c *Config) { c.StreamARN = "arn:aws-cn:kinesis:eu-west-1:123456789012:stream/orders" },
+			`StreamARN is "arn:aws-cn:kinesis:eu-west-1:123456789012:stream/orders", want arn:aws:kinesis:eu-west-1:…, as region eu-west-1 is in that partition`,
+		},
+		{
+			func(c *Config) { c.StreamARN = "arn:awsx:kinesis:eu-west-1:123456789012:stream/orders" },
+			`StreamARN is "arn:awsx:kinesis:eu-west-1:123456789012:stream/orders", want arn:aws:kinesis:eu-west-1:…, as region eu-west-1 is in that partition`,
+		},
+		{
+			func(c *Config) { c.StreamARN = "arn:aws:kinesis:us-gov-west-1:123456789012:stream/orders" },
+			`StreamARN is "arn:aws:kinesis:us-gov-west-1:123456789012:stream/orders", want arn:aws-us-gov:kinesis:us-gov-west-1:…, as region us-gov-west-1 is in that partition`,
+		},
+		{
+			func(c *Config) { c.StreamARN = "arn:aws:kinesis:eu west:123456789012:stream/orders" },
+			`StreamARN is "arn:aws:kinesis:eu west:123456789012:stream/orders", want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME`,
+		},
 		{func(c *Config) { c.WorkerID = "" }, `WorkerID is empty, want 1 to 2048 bytes`},
 		{func(c *Config) { c.WorkerID = strings.Repeat("w", 2049) }, `WorkerID is 2049 bytes long, want at most 2048`},
 		{func(c *Config) { c.WorkerID = "w\xff" }, `WorkerID is "w\xff", want UTF-8`},
@@ -178,7 +194,7 @@ func TestValidate_saysFieldValueAndBound(t *testing.T) {
 		{consumerOf("arn:aws:kinesis:eu-west-1:123456789012:stream/orders", "arn:aws:kinesis:eu-west-1:210987654321:stream/orders/consumer/cb:1"), `Retrieval.FanOut.ConsumerARN is ` +
 			`"arn:aws:kinesis:eu-west-1:210987654321:stream/orders/consumer/cb:1", want a consumer of the stream that StreamARN names: arn:aws:kinesis:eu-west-1:123456789012:stream/orders/consumer/CONSUMER:TIME`},
 		{consumerOf("arn:aws-cn:kinesis:cn-north-1:123456789012:stream/orders", "arn:aws:kinesis:cn-north-1:123456789012:stream/orders/consumer/cb:1"), `Retrieval.FanOut.ConsumerARN is ` +
-			`"arn:aws:kinesis:cn-north-1:123456789012:stream/orders/consumer/cb:1", want a consumer of the stream that StreamARN names: arn:aws-cn:kinesis:cn-north-1:123456789012:stream/orders/consumer/CONSUMER:TIME`},
+			`"arn:aws:kinesis:cn-north-1:123456789012:stream/orders/consumer/cb:1", want arn:aws-cn:kinesis:cn-north-1:…, as region cn-north-1 is in that partition`},
 	} {
 		if err := changed(c.change).Validate(); err == nil || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)

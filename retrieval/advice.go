@@ -6,18 +6,13 @@ import (
 	"github.com/shardlease/shardlease/shardsync"
 )
 
-// guide is what a [LineageAPI] may have, too: what to do if there is no such stream.
-type guide interface{ WhenMissing() string }
-
 // advice says what to do about an error that will not go away by itself.
 func advice(api KinesisAPI, stream, arn string, err error) string {
 	needed, client := "kinesis:ListShards, kinesis:DescribeStreamSummary, kinesis:GetShardIterator and kinesis:GetRecords", "Kinesis client"
 	missing := "create the stream, or check its name, the region and the account"
-	if g, ok := api.(guide); ok {
-		missing = "it was looked for at " + arn + "; " + g.WhenMissing()
-	}
 	if l, ok := api.(LineageAPI); ok {
 		needed, client = l.Permissions(), "client"
+		missing = "it was looked for at " + arn + "; " + l.WhenMissing()
 	}
 	switch {
 	case errors.Is(err, shardsync.ErrStreamNotFound):

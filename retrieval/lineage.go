@@ -10,12 +10,14 @@ import (
 // nothing else of what becomes of a key. Package dynamostreams has one.
 type LineageAPI interface {
 	KinesisAPI
-	// Ended reports whether the stream, as it was last listed, takes no more records: its shards end and nothing follows them.
-	Ended() bool
+	// Ended reports whether the stream with this ARN, as it was last listed, takes no more records: its shards end and nothing follows them.
+	Ended(arn string) bool
 	// Region is where the client reads, empty if that is not known.
 	Region() string
 	// Permissions are those that reading a stream needs, for people.
 	Permissions() string
+	// WhenMissing is what to do if there is no such stream, for people.
+	WhenMissing() string
 }
 
 // byLineage adapts what a listing says of a reader's shard to a service without hash keys.

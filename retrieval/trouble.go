@@ -242,7 +242,7 @@ func (r *reader) look(ctx context.Context) (listing, error) {
 	if !ok {
 		return at, nil
 	}
-	at.byLineage(api.Ended())
+	at.byLineage(api.Ended(r.start.StreamARN))
 	if !at.listed && !at.followed {
 		// The lease is one of this stream: Start says so. A stream that is there and does not list the shard has forgotten it.
 		if err := d.Check(ctx, r.start.Stream); err != nil {

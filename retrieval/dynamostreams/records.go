@@ -41,7 +41,7 @@ func (s *Source) GetRecords(ctx context.Context, in *kinesis.GetRecordsInput, _ 
 	if it.inner == read {
 		children, err := s.children(ctx, in.StreamARN, it.shard)
 		switch {
-		case err == nil && (len(children) > 0 || it.asked >= asks || s.Ended()):
+		case err == nil && (len(children) > 0 || it.asked >= asks || s.Ended(aws.ToString(in.StreamARN))):
 			page.ChildShards = children
 			return page, nil
 		case err == nil:

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -26,11 +26,12 @@ type API interface {
 
 var _ API = (*dynamodbstreams.Client)(nil)
 
-// Source reads one table's stream for one worker. Its methods are those of Kinesis' client, for package retrieval; they are safe for
-// concurrent use. The client's own retries are switched off call by call, since the worker retries by itself.
+// Source reads streams of tables. Several workers may share one, also if they read different streams. Its methods are those of Kinesis'
+// client, for package retrieval; they are safe for concurrent use. The client's own retries are switched off call by call, since the
+// worker retries by itself.
 type Source struct {
-	api    API
-	status atomic.Value // types.StreamStatus, as last told
+	api   API
+	ended sync.Map // by a stream's ARN: whether it had ended, as last told
 }
 
 var _ retrieval.LineageAPI = (*Source)(nil)
@@ -68,7 +69,7 @@ func (*Source) Permissions() string {
 	return "dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords"
 }
 
-// WhenMissing is what package retrieval advises if there is no such stream.
+// WhenMissing implements retrieval.LineageAPI.
 func (*Source) WhenMissing() string {
 	return "check the ARN, the region and the account: DescribeTable tells the table's stream as LatestStreamArn, another one each time that " +
 		"the stream is enabled; a stream that was disabled, or whose table was deleted, is gone after a day"
@@ -76,9 +77,14 @@ func (*Source) WhenMissing() string {
 
 // Ended implements retrieval.LineageAPI: the stream was disabled, or its table deleted. Then its shards are closed and have no
 // children; they can be read for another day.
-func (s *Source) Ended() bool {
-	status, _ := s.status.Load().(types.StreamStatus)
-	return status == types.StreamStatusDisabled || status == types.StreamStatusDisabling
+func (s *Source) Ended(arn string) bool {
+	ended, _ := s.ended.Load(arn)
+	return ended == true
+}
+
+// ended tells from a description what [Source.Ended] does.
+func ended(d *types.StreamDescription) bool {
+	return d.StreamStatus == types.StreamStatusDisabled || d.StreamStatus == types.StreamStatusDisabling
 }
 
 // describe is DescribeStream.
@@ -90,7 +96,7 @@ func (s *Source) describe(ctx context.Context, in *dynamodbstreams.DescribeStrea
 	if out.StreamDescription == nil {
 		return nil, errors.New("describe stream: the service answers without a description")
 	}
-	s.status.Store(out.StreamDescription.StreamStatus)
+	s.ended.Store(aws.ToString(in.StreamArn), ended(out.StreamDescription))
 	return out, nil
 }
 
@@ -125,12 +131,12 @@ func (s *Source) ListShards(ctx context.Context, in *kinesis.ListShardsInput, _ 
 		return nil, err
 	}
 	listed := &kinesis.ListShardsOutput{ResultMetadata: out.ResultMetadata}
-	ended := s.Ended()
+	over := ended(out.StreamDescription)
 	for _, x := range out.StreamDescription.Shards {
 		shard := kinesistypes.Shard{ShardId: x.ShardId, ParentShardId: x.ParentShardId}
 		if r := x.SequenceNumberRange; r != nil {
 			shard.SequenceNumberRange = &kinesistypes.SequenceNumberRange{StartingSequenceNumber: r.StartingSequenceNumber}
-			if !ended {
+			if !over {
 				shard.SequenceNumberRange.EndingSequenceNumber = r.EndingSequenceNumber
 			}
 		}
