@@ -15,6 +15,9 @@ type ItemChange struct {
 	Table    string
 	At       time.Time
 	Old, New Item // Old does not exist if the write made the item, New if it removed it
+	// Shard and SequenceNumber are of the record that the table's stream has of the write; empty if it has none, because it is not
+	// enabled, or the write left the item as it was.
+	Shard, SequenceNumber string
 }
 
 // Item is an item of a table, or none. It never changes, and may be kept.
@@ -41,7 +44,10 @@ type itemObservers struct {
 func (o *itemObservers) notify(c dynamodb.Change) {
 	if list := o.list.Load(); list != nil {
 		for _, f := range *list {
-			(*f)(ItemChange{Client: c.Client, Table: c.Table, At: c.At, Old: Item{c.Old}, New: Item{c.New}})
+			(*f)(ItemChange{
+				Client: c.Client, Table: c.Table, At: c.At, Old: Item{c.Old}, New: Item{c.New},
+				Shard: c.Shard, SequenceNumber: c.SequenceNumber,
+			})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package emulator_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +232,40 @@ func TestServer_saysWhyAStreamCannotBeResharded(t *testing.T) {
 		children, err := w.server.SplitTableStream("orders", "")
 		if err != nil || len(children) != 2 {
 			w.Errorf("split into %v (%v), want 2 shards", children, err)
+		}
+	})
+}
+
+func TestObserveItems_namesTheRecordOfTheTablesStream(t *testing.T) {
+	t.Parallel()
+	inTableWorld(t, func(w *tableWorld) {
+		var told [][2]string
+		w.server.ObserveItems(func(c emulator.ItemChange) { told = append(told, [2]string{c.Shard, c.SequenceNumber}) })
+		w.put("a")
+		w.put("a") // leaves it as it was: no record
+		if _, err := w.server.RollTableStream("orders"); err != nil {
+			w.Fatal(err)
+		}
+		w.put("b")
+		var want [][2]string
+		for _, s := range w.shards() {
+			it, err := w.streams.GetShardIterator(w.Context(), &dynamodbstreams.GetShardIteratorInput{
+				StreamArn: &w.arn, ShardId: s.ShardId, ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
+			})
+			if err != nil {
+				w.Fatal(err)
+			}
+			out, err := w.streams.GetRecords(w.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: it.ShardIterator})
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, r := range out.Records {
+				want = append(want, [2]string{*s.ShardId, *r.Dynamodb.SequenceNumber})
+			}
+		}
+		want = [][2]string{want[0], {}, want[1]}
+		if !slices.Equal(told, want) {
+			w.Errorf("observed %q, want %q", told, want)
 		}
 	})
 }

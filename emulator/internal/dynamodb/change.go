@@ -8,6 +8,8 @@ type Change struct {
 	Table    string
 	At       time.Time
 	Old, New Item
+	// Of the stream's record of it, if there is one.
+	Shard, SequenceNumber string
 }
 
 // Item is a stored item, or none. It never changes.
@@ -48,10 +50,13 @@ func (i Item) at(path []string) (v value) {
 // commit makes a change visible and tells who watches, in the order in which changes take effect.
 func (d *DynamoDB) commit(c *call, name string, t *table, ch change) {
 	t.commit(c.now, ch)
+	var shard, number string
 	if t.stream != nil {
-		t.stream.note(c.now, ch)
+		shard, number = t.stream.note(c.now, ch)
 	}
 	if d.Changed != nil && (ch.old != nil || ch.new != nil) {
-		d.Changed(Change{Client: c.client, Table: name, At: c.now, Old: Item{ch.old}, New: Item{ch.new}})
+		d.Changed(Change{
+			Client: c.client, Table: name, At: c.now, Old: Item{ch.old}, New: Item{ch.new}, Shard: shard, SequenceNumber: number,
+		})
 	}
 }

@@ -179,10 +179,10 @@ func (x *streamShard) trim(horizon time.Time) {
 	}
 }
 
-// note adds what a write did, if it did anything.
-func (s *stream) note(now time.Time, c change) {
+// note adds what a write did, if it did anything, and says where.
+func (s *stream) note(now time.Time, c change) (shard, number string) {
 	if !s.off.IsZero() || same(c.old, c.new) {
-		return
+		return "", ""
 	}
 	s.settle(now)
 	item := c.new.item()
@@ -210,9 +210,10 @@ func (s *stream) note(now time.Time, c change) {
 			}
 			r.count = s.next()
 			x.records = append(x.records, r)
-			return
+			return x.id, sequenceNumber(r.count)
 		}
 	}
+	return "", "" // there is always one: the open shards hold all hashes
 }
 
 // same reports whether a write left the item as it was.
