@@ -89,3 +89,31 @@ func TestPolling_looksOnceIntoAPlaceThatIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// The same by fan-out: the new stream has no such consumer, nor such a place.
+func TestFanOut_explainsAPlaceInAStreamThatIsNoMore(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.put(3)
+		s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+		_, last := w.take(ctx, s, 3)
+		s.Close()
+		time.Sleep(time.Minute)
+		w.recreate(1, time.Hour)
+		w.put(5)
+		s = w.openFanOut(ctx, w.fanOut(), shard0, last)
+		defer s.Close()
+		var err error
+		for err == nil {
+			var b processor.Batch
+			if b, err = s.Next(ctx); err == nil {
+				b.Release()
+			}
+			for _, r := range b.Records {
+				t.Fatalf("a record of the new stream came: %s", r.Data)
+			}
+		}
+		if _, permanent := errors.AsType[*shardsync.PermanentError](err); !permanent || !errors.Is(err, shardsync.ErrOtherHistory) {
+			t.Errorf("Next: %v, want that the stream was created anew", err)
+		}
+	})
+}

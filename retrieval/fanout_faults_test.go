@@ -35,50 +35,61 @@ func (w *world) openFanOut(ctx context.Context, f *FanOut, shard string, from ch
 	return s.(*source)
 }
 
+// subscribing is a fault of SubscribeToShard that strikes so many times; 0: always.
+func subscribing(e emulator.Effect, times int) emulator.Rule {
+	return emulator.Rule{Client: "reader", Operation: "SubscribeToShard", Times: times, Effect: e}
+}
+
+// registering is a fault of a call by which the consumer is looked for or registered.
+func registering(operation string, e emulator.Effect) emulator.Rule {
+	return emulator.Rule{Client: "reader", Operation: operation, Times: 3, Effect: e}
+}
+
+// fanOutFaults are the rows of the table in docs/fan-out.md, whose names a test holds to these.
+var fanOutFaults = map[string]struct {
+	rule   emulator.Rule
+	within time.Duration // from the fault until the records are there
+	calls  int64         // of SubscribeToShard at most
+}{
+	"nothing":                      {emulator.Rule{Operation: "none"}, 2 * time.Second, 3},
+	"throttled":                    {subscribing(emulator.Throttle(), 3), 40 * time.Second, 8},
+	"throttled by the limit":       {subscribing(emulator.Fail(400, "LimitExceededException", "one a second"), 3), 40 * time.Second, 8},
+	"500":                          {subscribing(emulator.Fail(500, "InternalFailureException", "down"), 3), 25 * time.Second, 8},
+	"503 without a body":           {subscribing(emulator.Fail(503, "", ""), 3), 25 * time.Second, 8},
+	"connection refused":           {subscribing(emulator.Refuse(), 3), 25 * time.Second, 8},
+	"connection reset":             {subscribing(emulator.DropReply(), 3), 50 * time.Second, 12},
+	"no answer":                    {subscribing(emulator.Delay(time.Hour), 2), 80 * time.Second, 8},
+	"another subscription":         {subscribing(emulator.Fail(400, "ResourceInUseException", "another active subscription"), 3), 80 * time.Second, 8},
+	"credentials expired":          {subscribing(emulator.Fail(400, "ExpiredTokenException", "expired"), 3), 25 * time.Second, 8},
+	"access denied":                {subscribing(emulator.Fail(400, "AccessDeniedException", "no"), 3), 40 * time.Second, 8},
+	"KMS access denied":            {subscribing(emulator.Fail(400, "KMSAccessDeniedException", "no key"), 3), 40 * time.Second, 8},
+	"KMS key disabled":             {subscribing(emulator.Fail(400, "KMSDisabledException", "no key"), 3), 40 * time.Second, 8},
+	"KMS throttled":                {subscribing(emulator.Fail(400, "KMSThrottlingException", "slower"), 3), 40 * time.Second, 8},
+	"cut before an event":          {subscribing(emulator.CutEventAfter(0), 2), 40 * time.Second, 8},
+	"cut in an event":              {subscribing(emulator.CutEventAfter(3), 2), 40 * time.Second, 8},
+	"cut in the first message":     {subscribing(emulator.CutBody(20), 2), 40 * time.Second, 8},
+	"ended early":                  {subscribing(emulator.EndAfter(2), 2), 40 * time.Second, 8},
+	"ended before an event":        {subscribing(emulator.EndAfter(0), 2), 40 * time.Second, 8},
+	"garbage":                      {subscribing(emulator.GarbageAfter(2), 2), 40 * time.Second, 8},
+	"garbage first":                {subscribing(emulator.GarbageAfter(0), 2), 40 * time.Second, 8},
+	"an unknown event":             {subscribing(emulator.UnknownEventAfter(1), 0), 4 * time.Second, 3},
+	"silence":                      {subscribing(emulator.SilenceAfter(12), 1), 20 * time.Second, 8},
+	"silence from the beginning":   {subscribing(emulator.SilenceAfter(0), 1), 60 * time.Second, 8},
+	"exception: internal":          {subscribing(emulator.ExceptionAfter(2, "InternalFailureException", "down"), 2), 40 * time.Second, 8},
+	"exception: KMS":               {subscribing(emulator.ExceptionAfter(2, "KMSAccessDeniedException", "no key"), 2), 60 * time.Second, 8},
+	"exception: taken over":        {subscribing(emulator.ExceptionAfter(2, "ResourceInUseException", "another subscription"), 2), 60 * time.Second, 8},
+	"exception: not known":         {subscribing(emulator.ExceptionAfter(2, "SomethingNewException", "?"), 2), 60 * time.Second, 8},
+	"registration throttled":       {registering("RegisterStreamConsumer", emulator.Throttle()), 30 * time.Second, 3},
+	"the look for it is throttled": {registering("DescribeStreamConsumer", emulator.Throttle()), 30 * time.Second, 3},
+	"another worker registers it":  {registering("RegisterStreamConsumer", emulator.Fail(400, "ResourceInUseException", "it is being registered")), 30 * time.Second, 3},
+	"no ARN to be had":             {registering("DescribeStreamSummary", emulator.Throttle()), 30 * time.Second, 3},
+}
+
 // Each fault strikes a reader that has read ten records, while ten more come and then the shard is split: all must come
 // once, in order, and then the end.
 func TestFanOut_survivesEachFault(t *testing.T) {
 	t.Parallel()
-	subscribe := func(e emulator.Effect, times int) emulator.Rule {
-		return emulator.Rule{Client: "reader", Operation: "SubscribeToShard", Times: times, Effect: e}
-	}
-	for name, c := range map[string]struct {
-		rule   emulator.Rule
-		within time.Duration // from the fault until the records are there
-		calls  int64         // of SubscribeToShard at most
-	}{
-		"nothing":                      {emulator.Rule{Operation: "none"}, 2 * time.Second, 3},
-		"throttled":                    {subscribe(emulator.Throttle(), 3), 40 * time.Second, 8},
-		"throttled by the limit":       {subscribe(emulator.Fail(400, "LimitExceededException", "one a second"), 3), 40 * time.Second, 8},
-		"500":                          {subscribe(emulator.Fail(500, "InternalFailureException", "down"), 3), 25 * time.Second, 8},
-		"503 without a body":           {subscribe(emulator.Fail(503, "", ""), 3), 25 * time.Second, 8},
-		"connection refused":           {subscribe(emulator.Refuse(), 3), 25 * time.Second, 8},
-		"connection reset":             {subscribe(emulator.DropReply(), 3), 50 * time.Second, 12},
-		"no answer":                    {subscribe(emulator.Delay(time.Hour), 2), 80 * time.Second, 8},
-		"another subscription":         {subscribe(emulator.Fail(400, "ResourceInUseException", "another active subscription"), 3), 80 * time.Second, 8},
-		"credentials expired":          {subscribe(emulator.Fail(400, "ExpiredTokenException", "expired"), 3), 25 * time.Second, 8},
-		"access denied":                {subscribe(emulator.Fail(400, "AccessDeniedException", "no"), 3), 40 * time.Second, 8},
-		"KMS access denied":            {subscribe(emulator.Fail(400, "KMSAccessDeniedException", "no key"), 3), 40 * time.Second, 8},
-		"KMS key disabled":             {subscribe(emulator.Fail(400, "KMSDisabledException", "no key"), 3), 40 * time.Second, 8},
-		"KMS throttled":                {subscribe(emulator.Fail(400, "KMSThrottlingException", "slower"), 3), 40 * time.Second, 8},
-		"cut before an event":          {subscribe(emulator.CutEventAfter(0), 2), 40 * time.Second, 8},
-		"cut in an event":              {subscribe(emulator.CutEventAfter(3), 2), 40 * time.Second, 8},
-		"cut in the first message":     {subscribe(emulator.CutBody(20), 2), 40 * time.Second, 8},
-		"ended early":                  {subscribe(emulator.EndAfter(2), 2), 40 * time.Second, 8},
-		"ended before an event":        {subscribe(emulator.EndAfter(0), 2), 40 * time.Second, 8},
-		"garbage":                      {subscribe(emulator.GarbageAfter(2), 2), 40 * time.Second, 8},
-		"garbage first":                {subscribe(emulator.GarbageAfter(0), 2), 40 * time.Second, 8},
-		"an unknown event":             {subscribe(emulator.UnknownEventAfter(1), 0), 4 * time.Second, 3},
-		"silence":                      {subscribe(emulator.SilenceAfter(12), 1), 20 * time.Second, 8},
-		"silence from the beginning":   {subscribe(emulator.SilenceAfter(0), 1), 60 * time.Second, 8},
-		"exception: internal":          {subscribe(emulator.ExceptionAfter(2, "InternalFailureException", "down"), 2), 40 * time.Second, 8},
-		"exception: KMS":               {subscribe(emulator.ExceptionAfter(2, "KMSAccessDeniedException", "no key"), 2), 60 * time.Second, 8},
-		"exception: taken over":        {subscribe(emulator.ExceptionAfter(2, "ResourceInUseException", "another subscription"), 2), 60 * time.Second, 8},
-		"exception: not known":         {subscribe(emulator.ExceptionAfter(2, "SomethingNewException", "?"), 2), 60 * time.Second, 8},
-		"registration throttled":       {emulator.Rule{Client: "reader", Operation: "RegisterStreamConsumer", Times: 3, Effect: emulator.Throttle()}, 30 * time.Second, 3},
-		"the look for it is throttled": {emulator.Rule{Client: "reader", Operation: "DescribeStreamConsumer", Times: 3, Effect: emulator.Throttle()}, 30 * time.Second, 3},
-		"no ARN to be had":             {emulator.Rule{Client: "reader", Operation: "DescribeStreamSummary", Times: 3, Effect: emulator.Throttle()}, 30 * time.Second, 3},
-	} {
+	for name, c := range fanOutFaults {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(ctx context.Context, w *world) {
 				w.put(10)

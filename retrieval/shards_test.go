@@ -211,7 +211,7 @@ func TestDetector_noticesAStreamThatWasCreatedAnew(t *testing.T) {
 // recreate deletes the stream and, after a gap, creates one of its name.
 func (w *world) recreate(shards int, gap time.Duration) {
 	w.t.Helper()
-	if _, err := w.user.DeleteStream(w.t.Context(), &kinesis.DeleteStreamInput{StreamName: aws.String(stream)}); err != nil {
+	if _, err := w.user.DeleteStream(w.t.Context(), &kinesis.DeleteStreamInput{StreamName: aws.String(stream), EnforceConsumerDeletion: aws.Bool(true)}); err != nil {
 		w.t.Fatal(err)
 	}
 	time.Sleep(gap)
