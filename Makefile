@@ -123,7 +123,7 @@ sim-race: ## 100 schedules with the race detector
 	@set -o pipefail; $(SIM) -race -processes=0 -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) -schedules $(or $(SCHEDULES),100) | $(SIM_LAST)
 
 .PHONY: examples
-examples: ## the programs of docs/fencing.md, a module of its own: the late write of a worker that was replaced is refused
+examples: ## the programs of examples/, a module of its own: late writes are refused; several streams and a table's are read from the emulator
 	cd examples && go vet ./... && go test -count=1 -v ./...
 
 .PHONY: balance

@@ -62,7 +62,7 @@ var testName = regexp.MustCompile("`(Test\\w+)`")
 func TestGuarantees_nameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	exist, code := tests(t)
-	for _, doc := range []string{guarantees, "docs/fencing.md", "docs/reading.md", "docs/fan-out.md", "docs/multi-stream.md", operations} {
+	for _, doc := range []string{guarantees, "docs/fencing.md", "docs/reading.md", "docs/fan-out.md", "docs/multi-stream.md", "docs/dynamodb-streams.md", operations} {
 		named := testName.FindAllStringSubmatch(document(t, doc), -1)
 		if len(named) == 0 {
 			t.Errorf("%s names no tests", doc)
