@@ -1,7 +1,8 @@
 // Package retrieval answers how records come out of a shard.
 //
-// [Polling] reads shards with GetRecords: one goroutine a shard fetches ahead of the processor, as far as the worker's byte
-// budget allows, and delivers pages through a processor.RecordSource. What fails for a time is repeated inside, at the
+// [Polling] reads shards with GetRecords: it fetches ahead of the processor, as far as the worker's byte
+// budget allows, and delivers pages through a processor.RecordSource. A shard has a goroutine while it is read, and none while its next
+// read is not due. What fails for a time is repeated inside, at the
 // exact place; what ends a source for good is the end of its shard, confirmed by the service.
 //
 // [KinesisShardDetector] lists a stream's shards for package shardsync.

@@ -58,10 +58,13 @@ func NewFanOut(api FanOutAPI, polling *Polling) *FanOut {
 // Open begins to read a shard, as [Polling.Open] does, with the same promises and errors. Beside its source's goroutine
 // there is one of net/http while a subscription is open over HTTP/2.
 func (f *FanOut) Open(ctx context.Context, start Start) (processor.RecordSource, error) {
-	return f.polling.open(ctx, start, func(ctx context.Context, r *reader) error {
-		s := &subscriber{reader: r, fanout: f, registration: f.registration(start)}
-		return s.run(ctx)
-	})
+	s, err := f.polling.source(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	s.loop = &subscriber{reader: s.reader, fanout: f, registration: f.registration(start)}
+	go s.read()
+	return s, nil
 }
 
 // registration is that of a stream.

@@ -38,11 +38,11 @@ const (
 	longestLife = 5 * time.Minute
 )
 
-// run reads until the shard ends, which it notes in final, or until ctx is done.
+// run reads until the shard ends, which it notes in final, or until ctx is done; it rests only where the worker has fallen back to polling.
 //
 // A worker opens many shards at once, and their subscriptions would end at once, every 5 minutes. So the first of a source
 // ends by itself at a random moment before that.
-func (s *subscriber) run(ctx context.Context) error {
+func (s *subscriber) run(ctx context.Context) (rest time.Duration, _ error) {
 	s.life = longestLife/5 + rand.N(longestLife*4/5)
 	for {
 		consumer, err := s.registration.consumer(ctx)
@@ -51,21 +51,21 @@ func (s *subscriber) run(ctx context.Context) error {
 		}
 		if _, gone := errors.AsType[*noStreamError](err); gone {
 			if done, err := s.vanished(ctx, "register the stream's consumer", err); done || err != nil {
-				return err
+				return 0, err
 			}
 			continue
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !s.opened.IsZero() {
 			if err := s.sleep(ctx, takeOverAfter+loop.Jitter(time.Second, 1)-s.clock.Since(s.opened)); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		done, err := s.once(ctx, consumer)
 		if done || err != nil {
-			return err
+			return 0, err
 		}
 	}
 }

@@ -72,18 +72,25 @@ type Start struct {
 // Open begins to read a shard. It does not wait for the service: what is wrong with the stream or the shard comes out of
 // Next. The error says that From is no place to start from.
 //
-// The source reads ahead on a goroutine of its own until Close, or until ctx is done, whose clock it lives by. Its Next
+// The source reads ahead until Close, or until ctx is done, whose clock it lives by; it has a goroutine of its own while it reads, and none
+// between two reads of a shard in which nothing happens. Its Next
 // returns an error other than ctx's cause only if the stream does not exist any more, which wraps
 // shardsync.ErrStreamNotFound, or if From is a record of a stream of that name that was deleted before this one was created,
 // which wraps shardsync.ErrOtherHistory (both are a *shardsync.PermanentError), or if the stream does not keep the place any more where reading
 // is to go on and RetrievalConfig.OnTrimmed is FailRun: a *processor.TrimmedError. Everything else but the end of the shard is retried for ever, and reported to
 // Hooks.Retried, also missing permissions: somebody may give them back, and a worker that stopped would not notice.
 func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource, error) {
-	return p.open(ctx, start, func(ctx context.Context, r *reader) error { return r.run(ctx) })
+	s, err := p.source(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	s.loop = s.reader
+	go s.read()
+	return s, nil
 }
 
-// open begins to read a shard by run.
-func (p *Polling) open(ctx context.Context, start Start, run func(context.Context, *reader) error) (processor.RecordSource, error) {
+// source makes a source that does not read yet.
+func (p *Polling) source(ctx context.Context, start Start) (*source, error) {
 	if err := start.From.Check(); err != nil {
 		return nil, fmt.Errorf("open shard %s of stream %q: %w", start.ShardID, start.Stream, err)
 	}
@@ -94,17 +101,8 @@ func (p *Polling) open(ctx context.Context, start Start, run func(context.Contex
 		p.log.Warn("a shard is to start AT_TIMESTAMP, but nobody wrote down the time; it starts at TRIM_HORIZON",
 			"stream", start.Stream, "shard", start.ShardID)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	r := newReader(ctx, p, start)
 	p.budget.open()
-	s := &source{reader: r, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		defer close(r.batches)
-		defer r.stop()
-		r.final.err = run(ctx, r)
-	}()
-	return s, nil
+	return &source{reader: newReader(ctx, p, start), ctx: ctx}, nil
 }
 
 func newReader(ctx context.Context, p *Polling, start Start) *reader {
@@ -115,9 +113,7 @@ func newReader(ctx context.Context, p *Polling, start Start) *reader {
 		place:   place{from: start.From, at: start.StartAt},
 		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime, far: p.cfg.BehindLatestThreshold.Milliseconds(), opening: true},
 		want:    mostBytes,
-		// One batch more is in the reader's hand while the channel is full.
-		batches: make(chan processor.Batch, max(p.cfg.MaxPendingBatches-1, 0)),
-		doing:   "read shard " + start.ShardID,
+		queue:   queue{most: p.cfg.MaxPendingBatches},
 	}
 	if start.From == checkpoint.Latest {
 		r.want = fewBytes

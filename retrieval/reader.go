@@ -17,15 +17,14 @@ import (
 	"github.com/shardlease/shardlease/retrieval/kpl"
 )
 
-// reader fetches one shard's pages. It is one goroutine, and all of it belongs to that goroutine but batches; final may be
-// read once batches is closed.
+// reader fetches one shard's pages. It is one goroutine, or none while it rests, and all of it belongs to that goroutine but queue; final may be
+// read once that is over.
 type reader struct {
 	polling *Polling
 	start   Start
 	clock   *loop.Clock
-	timer   *loop.Timer // one for all waits
+	timer   *loop.Timer // one for all waits; nil while it rests
 	account account
-	doing   string
 
 	place    place
 	pace     pace
@@ -36,7 +35,7 @@ type reader struct {
 	placed   bool          // a refused place was looked into
 	heard    time.Time     // when the last answer with which reading went on was asked for; zero if there was none
 	lag      time.Duration // how far behind the shard was then
-	batches  chan processor.Batch
+	queue    queue
 	final    struct {
 		end    *processor.End
 		behind int64
@@ -54,27 +53,28 @@ const (
 	fewBytes = 1 << 20
 )
 
-// run reads until the shard ends, which it notes in final, or until ctx is done.
-func (r *reader) run(ctx context.Context) error {
-	var wait time.Duration
+// run reads until the shard ends, which it notes in final, until ctx is done, or until nothing is to be read for rest: see source.
+func (r *reader) run(ctx context.Context) (rest time.Duration, err error) {
 	for {
 		if r.iterator == nil {
 			if done, err := r.open(ctx); done || err != nil {
-				return err
+				return 0, err
 			}
 			if r.iterator == nil {
 				continue
 			}
 		}
-		if err := r.sleep(ctx, wait); err != nil {
-			return err
+		if err := context.Cause(ctx); err != nil {
+			return 0, err
 		}
 		began := r.clock.Now()
 		next, done, err := r.read(ctx)
 		if done || err != nil {
-			return err
+			return 0, err
 		}
-		wait = next - r.clock.Since(began)
+		if rest = next - r.clock.Since(began); rest > 0 {
+			return rest, nil
+		}
 	}
 }
 
@@ -253,22 +253,12 @@ func (r *reader) deliver(ctx context.Context, page []processor.Record, behind, b
 	b := r.polling.budget
 	if len(page) == 0 {
 		b.release(&r.account, bytes)
-		if len(r.batches) > 0 {
-			return nil
-		}
-		select {
-		case r.batches <- processor.Batch{MillisBehindLatest: behind, Release: func() {}}:
-		default:
-		}
+		r.queue.offer(processor.Batch{MillisBehindLatest: behind, Release: func() {}})
 		return nil
 	}
-	batch := processor.Batch{Records: page, MillisBehindLatest: behind, Release: sync.OnceFunc(func() { b.release(&r.account, bytes) })}
-	select {
-	case r.batches <- batch:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return r.queue.put(ctx, processor.Batch{
+		Records: page, MillisBehindLatest: behind, Release: sync.OnceFunc(func() { b.release(&r.account, bytes) }),
+	})
 }
 
 func (r *reader) fetched(ev config.FetchEvent) {
@@ -292,10 +282,11 @@ func (r *reader) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// stop is called when the reader has ended.
-func (r *reader) stop() {
+// disarm is called when the reader has ended, or rests.
+func (r *reader) disarm() {
 	if r.timer != nil {
 		r.timer.Stop()
+		r.timer = nil
 	}
 }
 

@@ -23,10 +23,12 @@ var errNoReturn = errors.New("the client ended its goroutine instead of returnin
 // come.
 //
 // The calls of the SDK are deeply nested and grow their goroutine's stack to 16 or 32 KB, which it keeps for some garbage
-// collections. The reader of an idle shard calls once a second, so that it would never get rid of it. Each request has a
-// goroutine of its own instead, whose stack is free when it ends; the reader's stays at 4 KB.
+// collections. Each request has a goroutine of its own instead, whose stack is free when it ends; the reader's, which may wait for
+// its consumer or for an event for long, stays at 4 KB.
 func (r *reader) request(ctx context.Context, f func(context.Context) error) error {
-	return r.turn(ctx, func(ctx context.Context) error { return attempt(ctx, r.polling.cfg.RequestTimeout, r.doing, f) })
+	return r.turn(ctx, func(ctx context.Context) error {
+		return attempt(ctx, r.polling.cfg.RequestTimeout, "read shard "+r.start.ShardID, f)
+	})
 }
 
 // turn makes a request that bounds its time itself.

@@ -4,42 +4,115 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/shardlease/shardlease/processor"
 )
 
-// source is the consumer's end of a reader.
+// source is the consumer's end of a reader, and its beginning: the reader has a goroutine while it reads, and none from one read to the
+// next.
 type source struct {
 	reader *reader
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the reader's goroutine is gone
-	closed sync.Once
+	loop   interface {
+		// run reads until ctx is done, the shard has ended, or nothing is to be done for rest: then it is called again after that.
+		run(ctx context.Context) (rest time.Duration, err error)
+	}
+	ctx context.Context //nolint:containedctx // given to Open
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // ends run; nil while it does not run
+	left   chan struct{}           // closed when the goroutine of run is gone; nil if nobody waits for that
+	alarm  func() (stopped bool)   // while the reader rests
+	closed bool
 }
 
-var errClosed = errors.New("the source was closed")
+var (
+	errClosed = errors.New("the source was closed")
+	errNoEnd  = errors.New("the source has no more records and not come to an end: it was closed, or a hook ended its goroutine instead of returning")
+)
+
+// read gives the reader a goroutine, this one, until it rests or has ended.
+func (s *source) read() {
+	s.mu.Lock()
+	if s.closed { // just now
+		s.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	s.cancel, s.alarm = cancel, nil
+	s.mu.Unlock()
+
+	var rest time.Duration
+	defer func() { s.leave(rest) }() // a hook may end the goroutine
+	rest, s.reader.final.err = s.loop.run(ctx)
+}
+
+// leave ends the goroutine's work. The reader has ended if there is no rest.
+func (s *source) leave(rest time.Duration) {
+	s.reader.disarm()
+	s.mu.Lock()
+	s.cancel(errClosed)
+	s.cancel = nil
+	if s.left != nil {
+		close(s.left)
+	}
+	rests := rest > 0 && !s.closed
+	if rests {
+		s.alarm = s.reader.clock.AfterFunc(rest, s.read)
+	}
+	s.mu.Unlock()
+	if !rests {
+		s.reader.queue.end()
+	}
+}
 
 // Next implements processor.RecordSource. After the end of the shard, or a final error, it returns the same again.
 func (s *source) Next(ctx context.Context) (processor.Batch, error) {
-	select {
-	case b, ok := <-s.reader.batches:
+	for {
+		b, ok, came := s.reader.queue.take()
 		if ok {
 			return b, nil
 		}
-	case <-ctx.Done():
-		return processor.Batch{}, context.Cause(ctx)
+		if came == nil {
+			break
+		}
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return processor.Batch{}, context.Cause(ctx)
+		}
 	}
-	// The channel was closed, so the reader writes no more.
-	if f := s.reader.final; f.err != nil {
+	switch f := s.reader.final; { // the reader has ended
+	case f.err != nil:
 		return processor.Batch{}, f.err
+	case f.end == nil:
+		return processor.Batch{}, errNoEnd
+	default:
+		return processor.Batch{End: f.end, MillisBehindLatest: f.behind, Release: func() {}}, nil
 	}
-	return processor.Batch{End: s.reader.final.end, MillisBehindLatest: s.reader.final.behind, Release: func() {}}, nil
 }
 
 // Close implements processor.RecordSource.
 func (s *source) Close() {
-	s.cancel(errClosed)
-	<-s.done
-	for range s.reader.batches { // let go of pages that nobody wants
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
 	}
-	s.closed.Do(func() { s.reader.polling.budget.close(&s.reader.account) })
+	s.closed = true
+	var left chan struct{}
+	if s.cancel != nil {
+		left = make(chan struct{})
+		s.left = left
+		s.cancel(errClosed)
+	}
+	if s.alarm != nil {
+		s.alarm()
+	}
+	s.mu.Unlock()
+	if left != nil {
+		<-left
+	}
+	s.reader.queue.close()
+	s.reader.polling.budget.close(&s.reader.account)
 }

@@ -69,8 +69,7 @@ func TestGoroutines_areAllInTheTable(t *testing.T) {
 					starts = true
 				case *ast.CallExpr:
 					if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
-						pkg, _ := sel.X.(*ast.Ident)
-						starts = starts || sel.Sel.Name == "Go" || sel.Sel.Name == "AfterFunc" && pkg != nil && pkg.Name == "context"
+						starts = starts || sel.Sel.Name == "Go" || sel.Sel.Name == "AfterFunc"
 					}
 				}
 				return true

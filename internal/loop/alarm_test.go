@@ -12,15 +12,7 @@ import (
 
 func TestAlarm_ringsOnceUnlessItIsPutOff(t *testing.T) {
 	t.Parallel()
-	for name, clock := range map[string]func() *loop.Clock{
-		"the real clock": loop.Real,
-		"another clock": func() *loop.Clock {
-			return loop.NewClock(time.Now, time.Now, func(d time.Duration) *loop.Timer {
-				t := time.NewTimer(d)
-				return loop.NewTimerOf(t.C, t.Stop, func(d time.Duration) { t.Reset(d) })
-			})
-		},
-	} {
+	for name, clock := range clocks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +12,7 @@ type Clock struct {
 	now      func() time.Time
 	wall     func() time.Time
 	newTimer func(time.Duration) *Timer
-	call     func(time.Duration, func()) (stop func() bool) // may be nil
+	call     func(time.Duration, func()) (stop func() bool)
 }
 
 // Timer is a timer of some [Clock]. It fires once, by sending on C.
@@ -30,11 +31,36 @@ func (t *Timer) Reset(d time.Duration) { t.reset(d) }
 // NewClock makes a clock from its parts; it exists for the simulator. now must be monotonic; wall is what a wall clock
 // shows, which goes on during a suspend; newTimer counts in the time of now.
 func NewClock(now, wall func() time.Time, newTimer func(time.Duration) *Timer) *Clock {
-	return &Clock{now: now, wall: wall, newTimer: newTimer}
+	return &Clock{now: now, wall: wall, newTimer: newTimer, call: waiting(newTimer)}
 }
 
-// Calling returns the clock with a way to have a function called after a time, on a goroutine of its own, as [time.AfterFunc] has:
-// [Timeout] then costs no goroutine. It exists for the simulator.
+// waiting makes a function as [time.AfterFunc] of timers that can only be waited for: by a goroutine for each.
+func waiting(newTimer func(time.Duration) *Timer) func(time.Duration, func()) (stop func() bool) {
+	return func(d time.Duration, f func()) (stop func() bool) {
+		t, stopped := newTimer(d), make(chan struct{})
+		var decided atomic.Bool // whether it is called or stopped: by who is first
+		go func() {
+			select {
+			case <-t.C:
+				if decided.CompareAndSwap(false, true) {
+					f()
+				}
+			case <-stopped:
+			}
+		}()
+		return func() bool {
+			if !decided.CompareAndSwap(false, true) {
+				return false
+			}
+			t.Stop()
+			close(stopped)
+			return true
+		}
+	}
+}
+
+// Calling returns the clock with another way to have a function called after a time, on a goroutine of its own: one that costs no
+// goroutine before that. It exists for the simulator.
 func (c *Clock) Calling(after func(time.Duration, func()) (stop func() bool)) *Clock {
 	with := *c
 	with.call = after
@@ -53,6 +79,7 @@ var realClock = &Clock{
 		t := time.NewTimer(d)
 		return &Timer{C: t.C, stop: t.Stop, reset: func(d time.Duration) { t.Reset(d) }}
 	},
+	call: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
 }
 
 // Real is the clock of this process.
@@ -85,6 +112,10 @@ func (c *Clock) Since(t time.Time) time.Duration { return c.now().Sub(t) }
 
 // NewTimer returns a timer that fires after d, at once if d is not positive.
 func (c *Clock) NewTimer(d time.Duration) *Timer { return c.newTimer(d) }
+
+// AfterFunc calls f after d, on a goroutine of its own, unless stop is called before that: it reports whether it was in time. What waits
+// so needs neither a goroutine nor its stack.
+func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func() bool) { return c.call(d, f) }
 
 // Sleep waits for d, or until ctx is done; then it returns the context's cause.
 func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {

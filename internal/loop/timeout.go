@@ -25,22 +25,8 @@ func Timeout(ctx context.Context, d time.Duration, what string) (context.Context
 		return context.WithTimeoutCause(ctx, d, &TimeoutError{what, d})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	if c.call != nil {
-		stop := c.call(d, func() { cancel(&TimeoutError{what, d}) })
-		return ctx, func() { stop(); cancel(context.Canceled) }
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		t := c.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-			cancel(&TimeoutError{what, d})
-		}
-	}()
-	return ctx, func() { cancel(context.Canceled); <-done }
+	stop := c.AfterFunc(d, func() { cancel(&TimeoutError{what, d}) })
+	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
 // Outlive returns a context with the values of ctx that ends d after ctx does: what is under way when ctx ends may be finished, but
