@@ -27,8 +27,10 @@ type entry struct {
 	cut  context.CancelCauseFunc // ends the contexts of its user code
 
 	// Of the goroutine of follow.
-	back loop.Backoff
-	wait time.Duration // before the next consumer
+	back    loop.Backoff
+	wait    time.Duration                     // before the next consumer
+	running *processor.ShardConsumer          // has not ended; it rests if there is no such goroutine
+	from    checkpoint.ExtendedSequenceNumber // where that began
 
 	stream *reading // guarded by consumers.mu
 
@@ -73,6 +75,8 @@ func (e *entry) close() {
 // follow is the goroutine of one entry. It ends when nothing of this tenure and of those before runs any more, which may be
 // later than the end of the worker if user code does not return.
 //
+// While the consumer rests, as that of an idle shard does, there is no goroutine: its Resume starts another one, which goes on with it.
+//
 // User code may end the goroutine instead of returning, by runtime.Goexit, as t.FailNow does. Nothing of it runs any more
 // then, and another goroutine goes on with the entry, as after any other failure of its consumer.
 func (c *consumers) follow(ctx context.Context, e *entry) {
@@ -82,11 +86,12 @@ func (c *consumers) follow(ctx context.Context, e *entry) {
 			go c.follow(ctx, e)
 		}
 	}()
-	c.live(ctx, e)
-	c.awaitBefore(e)
-	c.forget(e)
-	e.cut(errStopping)
-	close(e.done)
+	if c.live(ctx, e) {
+		c.awaitBefore(e)
+		c.forget(e)
+		e.cut(errStopping)
+		close(e.done)
+	}
 	returned = true
 }
 
@@ -113,7 +118,9 @@ func (c *consumers) before(e *entry) *entry {
 //  1. The stop begins while ShardEnded runs; drain asks its consumer to stop.
 //  2. ShardEnded checkpoints SHARD_END.
 //  3. Were the lease left to drain, it would name a worker that is gone until it expires.
-func (c *consumers) live(ctx context.Context, e *entry) {
+//
+// It reports whether that is over; if not, the consumer rests, and the entry must not be touched any more.
+func (c *consumers) live(ctx context.Context, e *entry) (over bool) {
 	if before := c.before(e); before != nil {
 		select {
 		case <-before.done:
@@ -121,27 +128,34 @@ func (c *consumers) live(ctx context.Context, e *entry) {
 		case <-e.held.Context().Done():
 		}
 	}
-	c.consume(ctx, e)
+	if !c.consume(ctx, e) {
+		return false
+	}
 	if c.isStopped(e) || e.held.Asked() {
 		c.giveUp(ctx, e)
 	}
+	return true
 }
 
-// consume runs consumers under one lease until the shard is finished, the lease is gone, or a stop is asked for. A consumer
+// consume runs consumers under one lease until the shard is finished, the lease is gone, or a stop is asked for; or until the
+// consumer rests: then it is not over. A consumer
 // that ends by itself for another reason (a source that gave up, a factory that returned nothing, a method that ended its
 // goroutine) is made anew after a pause: a shard whose lease we hold is never left unread in silence.
-func (c *consumers) consume(ctx context.Context, e *entry) {
+func (c *consumers) consume(ctx context.Context, e *entry) (over bool) {
 	for {
-		c.pause(ctx, e)
-		if !c.usable(ctx, e) {
-			continue
+		if e.running == nil {
+			c.pause(ctx, e)
+			if !c.usable(ctx, e) {
+				continue
+			}
+			consumer := c.arm(ctx, e)
+			if consumer == nil {
+				return true
+			}
+			e.running, e.from = consumer, e.held.Lease().Checkpoint
 		}
-		consumer := c.arm(e)
-		if consumer == nil {
-			return
-		}
-		if c.run(ctx, e, consumer) {
-			return
+		if over, rests := c.run(ctx, e); over || rests {
+			return over
 		}
 	}
 }
@@ -168,18 +182,22 @@ func (c *consumers) isOver(e *entry) bool {
 	return e.stopped || e.finished || e.held.Context().Err() != nil
 }
 
-// run runs one consumer to its end, and reports whether nothing is left to do under the lease.
-func (c *consumers) run(ctx context.Context, e *entry, consumer *processor.ShardConsumer) (over bool) {
-	from := e.held.Lease().Checkpoint
+// run runs the entry's consumer until it rests or to its end. Then it reports whether nothing is left to do under the lease.
+func (c *consumers) run(ctx context.Context, e *entry) (over, rests bool) {
 	out := processor.Outcome{Err: errGoexit} // unless Run returns
-	defer func() { over = c.judge(ctx, e, from, out) }()
-	out = consumer.Run(ctx)
-	return over
+	defer func() {
+		if rests = out.Resting; !rests {
+			e.running = nil
+			over = c.judge(ctx, e, out)
+		}
+	}()
+	out = e.running.Run(ctx)
+	return over, rests
 }
 
-// judge takes in how a consumer that began at from has ended. It reports whether it was the entry's last, and sets the pause
-// before the next one otherwise.
-func (c *consumers) judge(ctx context.Context, e *entry, from checkpoint.ExtendedSequenceNumber, out processor.Outcome) (over bool) {
+// judge takes in how a consumer has ended. It reports whether it was the entry's last, and sets the pause before the next one
+// otherwise.
+func (c *consumers) judge(ctx context.Context, e *entry, out processor.Outcome) (over bool) {
 	ended := out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e)
 	if out.Finished || ended {
 		c.fault(e, out.Err)
@@ -202,7 +220,7 @@ func (c *consumers) judge(ctx context.Context, e *entry, from checkpoint.Extende
 		default: // another shard was first
 		}
 	}
-	if e.held.Lease().Checkpoint != from { // it was of use
+	if e.held.Lease().Checkpoint != e.from { // it was of use
 		e.back.Reset()
 	}
 	e.wait = e.back.Next()
@@ -211,7 +229,7 @@ func (c *consumers) judge(ctx context.Context, e *entry, from checkpoint.Extende
 }
 
 // arm makes the entry's next consumer, or nil if there must be none.
-func (c *consumers) arm(e *entry) *processor.ShardConsumer {
+func (c *consumers) arm(ctx context.Context, e *entry) *processor.ShardConsumer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.stopped || e.finished || e.held.Context().Err() != nil {
@@ -236,6 +254,7 @@ func (c *consumers) arm(e *entry) *processor.ShardConsumer {
 		EndShard: func(ctx context.Context, end processor.End) error {
 			return stream.Syncer.EndShard(ctx, stream.local(e.held.Lease()), endOf(end))
 		},
+		Resume:    func() { go c.follow(ctx, e) },
 		Lifecycle: c.o.Config.Lifecycle,
 		Worker:    c.o.Config.WorkerID,
 		Hooks:     c.o.Config.Hooks,

@@ -55,29 +55,28 @@ func (c *ShardConsumer) watchCall(method string, d time.Duration) (stop func()) 
 	}
 }
 
-// watchCancelled warns about a method that goes on after its context was cancelled. It costs nothing before that. The
-// function that it returns ends the watch and waits for its goroutine.
-func (c *ShardConsumer) watchCancelled() (stop func()) {
+// watchCancelled warns about a method that goes on after its context was cancelled, until the consumer's end. It is called when that
+// context is done.
+func (c *ShardConsumer) watchCancelled() {
 	if c.o.Lifecycle.LogWarningForTaskAfter > 0 {
-		return func() {} // watchCall does it
+		return // watchCall does it
 	}
-	runEnds, ended := make(chan struct{}), make(chan struct{})
-	unwatch := context.AfterFunc(c.work, func() {
-		defer close(ended)
-		c.every(stuckAfter, runEnds, func(since time.Duration) {
-			// LeaseLost has a context of its own, and may have been called just now.
-			if s := c.Status(); s.Calling != "" && c.clock.Since(s.CallingSince) >= lastWords {
-				c.o.Logger.WarnContext(c.work, "user code is still running after its context was cancelled",
-					"lease", c.o.Shard.LeaseKey, "method", s.Calling, "cancelled_for", since, "cause", context.Cause(c.work))
-			}
-		})
-	})
-	return func() {
-		close(runEnds)
-		if !unwatch() {
-			<-ended
+	c.mu.Lock()
+	ended := c.ended
+	if !ended {
+		c.over = make(chan struct{})
+	}
+	c.mu.Unlock()
+	if ended {
+		return
+	}
+	c.every(stuckAfter, c.over, func(since time.Duration) {
+		// LeaseLost has a context of its own, and may have been called just now.
+		if s := c.Status(); s.Calling != "" && c.clock.Since(s.CallingSince) >= lastWords {
+			c.o.Logger.WarnContext(c.work, "user code is still running after its context was cancelled",
+				"lease", c.o.Shard.LeaseKey, "method", s.Calling, "cancelled_for", since, "cause", context.Cause(c.work))
 		}
-	}
+	})
 }
 
 // every calls f each d until done is closed, with the time that has passed.

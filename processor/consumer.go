@@ -29,7 +29,7 @@ type LeaseHandle interface {
 }
 
 // ConsumerOptions is what a ShardConsumer works with. All fields are required but Pending, ParentsEnded for a shard without
-// parents, Hooks and Logger.
+// parents, Resume, Hooks and Logger.
 type ConsumerOptions struct {
 	Shard    Shard
 	Position checkpoint.ExtendedSequenceNumber // the stored checkpoint
@@ -46,6 +46,9 @@ type ConsumerOptions struct {
 	// EndShard makes the children of an ended shard known: their leases, then their names in the shard's own row. It is
 	// called before the user's ShardEnded, and again after an error.
 	EndShard func(ctx context.Context, end End) error
+	// Resume, if it is not nil, lets Run return while nothing is to be done, with Outcome.Resting, if the source is an
+	// [Announcer]: Resume is then called once, from any goroutine, when Run is to be called again. It must not block.
+	Resume func()
 
 	Lifecycle config.LifecycleConfig
 	Worker    string
@@ -67,6 +70,14 @@ type ShardConsumer struct {
 	stop      bool                    // a stop was requested
 	stopSoon  bool                    // a stop was requested for the end of a batch
 	stopFetch context.CancelCauseFunc // nil before Run
+	resting   bool                    // Run has returned, and Resume was not called yet
+	roused    bool                    // something happened since the consumer last was about to rest
+	over      chan struct{}           // closed at the end of the consumer; nil unless somebody waits for it
+	ended     bool
+
+	// watches are the functions that were begun by the end of run, or of work. What ends them is nil before Run.
+	watches          sync.WaitGroup
+	unguard, unwatch func() bool
 
 	// What follows belongs to the goroutine of Run.
 	clock     *loop.Clock
@@ -79,6 +90,7 @@ type ShardConsumer struct {
 	processor RecordProcessor
 	source    RecordSource
 	batch     *Batch // fetched, not handled
+	idle      bool   // the last batch was empty, or there was none yet
 	end       End    // what the last batch said, once it was handled
 	lost      error  // why Usable refused, if it did before the lease's context was done
 	failure   error  // for Outcome.Err
@@ -105,7 +117,9 @@ func NewShardConsumer(o ConsumerOptions) *ShardConsumer {
 
 // Outcome is how a tenure ended, as far as the consumer is concerned.
 type Outcome struct {
-	Reason Reason
+	// Resting: it has not ended, and there is nothing to do. See ConsumerOptions.Resume.
+	Resting bool
+	Reason  Reason
 	// Finished: the shard's checkpoint is SHARD_END. Reason ShardEnd without it means that the stop came before the end
 	// could be recorded; the shard's next owner will do it.
 	Finished bool
@@ -125,6 +139,7 @@ func (c *ShardConsumer) RequestShutdown() {
 	if stopFetch != nil {
 		stopFetch(errStopRequested)
 	}
+	c.rouse()
 }
 
 // RequestShutdownAfterBatch is RequestShutdown once the batch in hand has been handled, or the next one if there is none: right
@@ -154,20 +169,25 @@ func (c *ShardConsumer) Wake() {
 // Run works until the shard has ended, the lease is lost, or a stop was requested, and returns when no user code runs any
 // more. The end of ctx is the end of the grace period: user code's context is cancelled, nothing but LeaseLost is called
 // after that. Run cannot end a method that never returns; whoever cannot wait reads Status.Calling and leaves Run's
-// goroutine behind. Run is called once.
+// goroutine behind. Run is called once, and again, with the same context, after each rest: see ConsumerOptions.Resume.
 func (c *ShardConsumer) Run(ctx context.Context) Outcome {
-	c.clock, c.run = loop.ClockOf(ctx), ctx
-	defer c.contexts()()
-	c.tracker = checkpoint.NewTracker(c.o.Lease, c.o.Position, c.trackerOptions())
-	c.entered()
-	defer c.watchCancelled()()
-	defer c.closeAll(errors.New("the shard's consumer has ended"))
-
-	if c.o.Position.IsShardEnd() {
+	if c.tracker == nil {
+		c.begin(ctx)
+	}
+	rests := false
+	defer func() {
+		if !rests {
+			c.finish()
+		}
+	}()
+	if c.o.Position.IsShardEnd() && c.phase.State == states.WaitingOnParents {
 		c.move(states.AlreadyEnded)
 	}
 	for c.phase.State != states.Done {
-		c.move(c.step()) //nolint:contextcheck // the contexts of a tenure are made in contexts, and kept
+		if rests = c.rests(); rests {
+			return Outcome{Resting: true}
+		}
+		c.move(c.step()) //nolint:contextcheck // the contexts of a tenure are made in begin, and kept
 	}
 	return Outcome{
 		Reason:   Reason(c.phase.Reason),
@@ -176,14 +196,10 @@ func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 	}
 }
 
-// contexts makes work and fetch. The function that it returns ends them, and the goroutine that the end of run has started.
-func (c *ShardConsumer) contexts() (release func()) {
+// begin makes what a tenure needs until finish.
+func (c *ShardConsumer) begin(ctx context.Context) {
+	c.clock, c.run, c.idle = loop.ClockOf(ctx), ctx, true
 	c.work, c.abandon = context.WithCancelCause(c.o.Lease.Context())
-	runEnded := make(chan struct{})
-	unguard := context.AfterFunc(c.run, func() {
-		defer close(runEnded)
-		c.abandon(context.Cause(c.run))
-	})
 	fetch, stopFetch := context.WithCancelCause(c.work)
 	c.fetch = fetch
 	c.mu.Lock()
@@ -193,13 +209,37 @@ func (c *ShardConsumer) contexts() (release func()) {
 	if stop {
 		stopFetch(errStopRequested)
 	}
-	return func() {
-		if !unguard() {
-			<-runEnded
-		}
-		stopFetch(context.Canceled)
-		c.abandon(context.Canceled)
+	c.watches.Add(2)
+	c.unguard = context.AfterFunc(c.run, func() { //nolint:contextcheck // it is ctx, and kept
+		defer c.watches.Done()
+		c.abandon(context.Cause(c.run))
+	})
+	c.unwatch = context.AfterFunc(c.work, func() { //nolint:contextcheck // likewise
+		defer c.watches.Done()
+		c.rouse()
+		c.watchCancelled()
+	})
+	c.tracker = checkpoint.NewTracker(c.o.Lease, c.o.Position, c.trackerOptions())
+	c.entered()
+}
+
+// finish ends what begin has made, and waits for the goroutines that the ends of contexts have started.
+func (c *ShardConsumer) finish() {
+	c.closeAll(errors.New("the shard's consumer has ended"))
+	c.mu.Lock()
+	c.ended = true
+	if c.over != nil {
+		close(c.over)
 	}
+	c.mu.Unlock()
+	for _, stop := range [...]func() bool{c.unguard, c.unwatch} {
+		if stop() {
+			c.watches.Done()
+		}
+	}
+	c.watches.Wait()
+	c.stopFetch(context.Canceled)
+	c.abandon(context.Canceled)
 }
 
 var errStopRequested = errors.New("a stop was requested")

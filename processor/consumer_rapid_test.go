@@ -22,6 +22,8 @@ type story struct {
 	ends    bool  // the last batch ends the shard
 	endings []scripted
 	shocks  []shock
+	gap     time.Duration // before each batch
+	rests   bool          // the consumer has no goroutine while its shard is idle
 }
 
 // scripted is how one call of the user ends.
@@ -52,6 +54,8 @@ func drawStory(t *rapid.T) story {
 				rapid.SampledFrom([]string{"lose", "stop", "abort"}).Draw(t, "what"),
 			}
 		}), 0, 3).Draw(t, "shocks"),
+		gap:   rapid.SampledFrom([]time.Duration{0, time.Millisecond, 100 * time.Millisecond, 3 * time.Second}).Draw(t, "gap"),
+		rests: rapid.Bool().Draw(t, "rests"),
 	}
 }
 
@@ -204,6 +208,7 @@ func (s story) tell(t *testing.T) (faults []string) {
 		lease := newLosableLease()
 		w := &witness{story: s, lease: lease}
 		source := &scriptedSource{}
+		var batches []Batch
 		n := 0
 		for i, size := range s.sizes {
 			b := numbered(n+1, n+size)
@@ -211,12 +216,22 @@ func (s story) tell(t *testing.T) (faults []string) {
 			if s.ends && i == len(s.sizes)-1 {
 				b.End = &End{}
 			}
-			source.batches = append(source.batches, b)
+			batches = append(batches, b)
+		}
+		if s.gap == 0 {
+			source.batches = batches
+		} else {
+			go func() {
+				for _, b := range batches {
+					wait(s.gap)
+					source.push(b)
+				}
+			}()
 		}
 		ctx, abort := context.WithCancelCause(context.Background())
 		defer abort(nil)
 		opened := 0
-		c := NewShardConsumer(ConsumerOptions{
+		o := ConsumerOptions{
 			Shard: Shard{ID: "shard-1", LeaseKey: "shard-1"}, Position: checkpoint.TrimHorizon, Lease: lease,
 			Factory: func(Shard) RecordProcessor { return w },
 			Open: func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
@@ -225,9 +240,14 @@ func (s story) tell(t *testing.T) (faults []string) {
 			},
 			EndShard:  func(context.Context, End) error { return nil },
 			Lifecycle: config.LifecycleConfig{TaskBackoff: 500 * time.Millisecond, MaxTaskBackoff: 5 * time.Second},
-		})
+		}
 		done := make(chan Outcome, 1)
-		go func() { done <- c.Run(ctx) }()
+		c, run := resting(ctx, o, func(out Outcome) { done <- out })
+		if !s.rests {
+			c = NewShardConsumer(o)
+			run = func() { done <- c.Run(ctx) }
+		}
+		go run()
 		for _, k := range s.shocks {
 			pass(k.after)
 			switch k.what {

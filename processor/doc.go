@@ -5,8 +5,8 @@
 //
 // # What is called, and when
 //
-// For every lease that this worker gets, the [Factory] makes one processor. Its methods are called one at a time, on one
-// goroutine, in this order:
+// For every lease that this worker gets, the [Factory] makes one processor. Its methods are called one at a time, not
+// always on the same goroutine (an idle shard has none), in this order:
 //
 //	Initialize          once it returned nil, never again; after an error again, on the same processor
 //	ProcessRecords      any number of times

@@ -97,7 +97,7 @@ func (l *losableLease) refuseWith(err error) {
 	l.refuse = err
 }
 
-// scriptedSource delivers its batches and then waits for its context, or fails.
+// scriptedSource delivers its batches and then what is pushed, waits for that with its context, or fails. Nobody has to wait for it.
 type scriptedSource struct {
 	batches []Batch
 	err     error // after the batches; nil: wait
@@ -106,6 +106,30 @@ type scriptedSource struct {
 	given    int
 	released []int // per batch
 	closed   int
+	came     chan struct{} // closed by push; nil if nobody waits
+	ready    func()
+}
+
+// push adds a batch.
+func (s *scriptedSource) push(b Batch) {
+	s.mu.Lock()
+	s.batches = append(s.batches, b)
+	came, ready := s.came, s.ready
+	s.came, s.ready = nil, nil
+	s.mu.Unlock()
+	if came != nil {
+		close(came)
+	}
+	if ready != nil {
+		ready()
+	}
+}
+
+func (s *scriptedSource) Await(ready func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = ready
+	return s.given < len(s.batches) || s.err != nil
 }
 
 func (s *scriptedSource) Next(ctx context.Context) (Batch, error) {
@@ -123,12 +147,19 @@ func (s *scriptedSource) Next(ctx context.Context) (Batch, error) {
 		s.mu.Unlock()
 		return b, nil
 	}
-	s.mu.Unlock()
 	if s.err != nil {
+		s.mu.Unlock()
 		return Batch{}, s.err
 	}
-	<-ctx.Done()
-	return Batch{}, context.Cause(ctx)
+	came := make(chan struct{})
+	s.came = came
+	s.mu.Unlock()
+	select {
+	case <-came:
+		return s.Next(ctx)
+	case <-ctx.Done():
+		return Batch{}, context.Cause(ctx)
+	}
 }
 
 func (s *scriptedSource) Close() {
@@ -295,13 +326,26 @@ func setup(t *testing.T, batches ...Batch) *bench {
 	return b
 }
 
-// start runs the consumer; when the test ends it must have ended too.
+// start runs the consumer, which may rest; when the test ends it must have ended too.
 func (b *bench) start() {
-	b.consumer = NewShardConsumer(b.options)
-	go func() {
-		defer close(b.done)
-		b.outcome = b.consumer.Run(b.ctx)
-	}()
+	var run func()
+	b.consumer, run = resting(b.ctx, b.options, func(out Outcome) {
+		b.outcome = out
+		close(b.done)
+	})
+	go run()
+}
+
+// resting makes a consumer that has no goroutine while it rests. run is to be called once, on a goroutine.
+func resting(ctx context.Context, o ConsumerOptions, ended func(Outcome)) (c *ShardConsumer, run func()) {
+	run = func() {
+		if out := c.Run(ctx); !out.Resting {
+			ended(out)
+		}
+	}
+	o.Resume = func() { go run() }
+	c = NewShardConsumer(o)
+	return c, run
 }
 
 // end waits for Run, in virtual time.

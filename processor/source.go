@@ -13,6 +13,13 @@ type RecordSource interface {
 	Close()
 }
 
+// Announcer is what a RecordSource may be beside: one for which nobody has to wait.
+type Announcer interface {
+	// Await reports whether Next would return at once. If not, ready is called as soon as it would: once, from any goroutine, and
+	// not after Close. A later call of Await replaces what an earlier one was given. ready does not block.
+	Await(ready func()) bool
+}
+
 // Batch is what a RecordSource delivers at once.
 type Batch struct {
 	Records            []Record

@@ -135,7 +135,7 @@ func (c *ShardConsumer) fetchBatch() states.Event {
 		c.failure = fmt.Errorf("read shard %s: %w", c.o.Shard.ID, err)
 		return states.SourceFailed
 	}
-	c.batch = &b
+	c.batch, c.idle = &b, len(b.Records) == 0
 	c.fetched(b)
 	return states.BatchDone
 }

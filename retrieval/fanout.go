@@ -63,7 +63,7 @@ func (f *FanOut) Open(ctx context.Context, start Start) (processor.RecordSource,
 		return nil, err
 	}
 	s.loop = &subscriber{reader: s.reader, fanout: f, registration: f.registration(start)}
-	go s.read()
+	go s.read() //nolint:contextcheck // it has kept ctx
 	return s, nil
 }
 

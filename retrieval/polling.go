@@ -85,7 +85,7 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 		return nil, err
 	}
 	s.loop = s.reader
-	go s.read()
+	go s.read() //nolint:contextcheck // it has kept ctx
 	return s, nil
 }
 

@@ -26,6 +26,8 @@ type source struct {
 	closed bool
 }
 
+var _ processor.Announcer = (*source)(nil)
+
 var (
 	errClosed = errors.New("the source was closed")
 	errNoEnd  = errors.New("the source has no more records and not come to an end: it was closed, or a hook ended its goroutine instead of returning")
@@ -91,6 +93,9 @@ func (s *source) Next(ctx context.Context) (processor.Batch, error) {
 		return processor.Batch{End: f.end, MillisBehindLatest: f.behind, Release: func() {}}, nil
 	}
 }
+
+// Await implements processor.Announcer.
+func (s *source) Await(ready func()) bool { return s.reader.queue.await(ready) }
 
 // Close implements processor.RecordSource.
 func (s *source) Close() {
