@@ -34,8 +34,14 @@ fmt: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## gofumpt and import order
 	$< fmt ./...
 
 .PHONY: build
-build: ## build and vet everything, also for other systems (integration/ for Linux and macOS only)
+build: build-here build-elsewhere ## build and vet everything, also for other systems (integration/ for Linux and macOS only)
+
+.PHONY: build-here
+build-here:
 	go build ./... && go vet ./...
+
+.PHONY: build-elsewhere
+build-elsewhere:
 	GOOS=darwin GOARCH=arm64 go build ./...
 	for target in windows/amd64 linux/arm64 linux/386; do GOOS=$${target%/*} GOARCH=$${target#*/} go build $$(go list ./... | grep -v /integration/) || exit 1; done
 
@@ -185,7 +191,7 @@ flights-20k: ## 20,000 real flights through kinesis-local and dynalite, one cons
 flights-200k: ## 200,000 real flights through the emulator, one consumer killed
 	integration/flights.sh 200k
 
-JAVA := go test -count=1 -v -parallel 2 ./integration/javakcl -java
+JAVA := go test -count=1 -v -parallel 2 -artifacts ./integration/javakcl -java
 JAVA_SHOWN := grep --line-buffered -vE '^=== (RUN|PAUSE|CONT|NAME)'
 
 .PHONY: java

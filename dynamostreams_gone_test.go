@@ -208,7 +208,10 @@ func TestDynamoStreams_runEndsWhenTheStreamHasLeftTheAccount(t *testing.T) {
 				case <-ctx.Done():
 				}
 				return nil
-			}), func(c *config.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			}), func(c *config.Config) {
+				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				c.Retrieval.MaxIdleTime = 20 * time.Second // records are not the point here
+			})
 			time.Sleep(time.Minute)
 			f.Enable(false)
 			time.Sleep(3 * time.Hour)

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	failoverSeeds = flag.Int("failover-seeds", 10, "fleets of TestFailover, in virtual time")
+	failoverSeeds = flag.Int("failover-seeds", 5, "fleets of TestFailover, in virtual time")
 	failoverSeed  = flag.Uint64("failover-seed", 0, "the first of their seeds")
 )
 

@@ -465,7 +465,7 @@ func TestStreams_areSharedEvenlyIfTheyAreManyAndStartFast(t *testing.T) {
 	streams := 200
 	const shards, workers = 10, 3
 	if testing.Short() {
-		streams = 40
+		streams = 20
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var names []string

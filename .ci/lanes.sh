@@ -16,9 +16,16 @@ lanes_begin() {
   trap 'rm -rf "$lanes_work"' EXIT
 }
 
+# children_cpu sets cpu to the seconds that processors have spent on what this shell has run so far. In a subshell there would be none yet.
+children_cpu() {
+  local file=$lanes_work/times-$BASHPID
+  times >"$file"
+  cpu=$(awk 'NR == 2 {gsub(/[ms]/, " "); printf "%d\n", ($1 + $3) * 60 + $2 + $4}' "$file")
+}
+
 # [on=SERVERS] lane NAME SECONDS COMMAND...
 lane() {
-  local name=$1 limit=$2 began=$SECONDS rc took verdict log only wanted=
+  local name=$1 limit=$2 began=$SECONDS spent cpu rc took verdict log only wanted=
   shift 2
   for only in "${lanes_only[@]:-$name}"; do [ "$only" = "$name" ] && wanted=yes; done
   [ -n "$wanted" ] || return 0
@@ -29,6 +36,8 @@ lane() {
   fi
   log=$lanes_work/$(tr -c 'a-z0-9\n' - <<<"$name").log
   printf '\n=== %s (limit %ss): %s\n' "$name" "$limit" "$*"
+  children_cpu
+  spent=$cpu
   timeout --kill-after=10 "$limit" "$@" </dev/null 2>&1 | tee "$log"
   rc=${PIPESTATUS[0]}
   took=$((SECONDS - began))
@@ -38,7 +47,8 @@ lane() {
     *) verdict="exit $rc"; printf -- '--- %s FAILED, %ss\n' "$name" "$took" ;;
   esac
   [ "$rc" = 0 ] || echo "$name: $verdict" >>"$lanes_work/failed"
-  printf '%-14s %5ss\n' "$name" "$took" >>"$lanes_work/lanes"
+  children_cpu
+  printf '%-20s %5ss %5ss of CPU\n' "$name" "$took" $((cpu - spent)) >>"$lanes_work/lanes"
   printf '%s\t%s\t%s\t%s\t%s\n' "$lanes_prefix$name" "${on:--}" "$(lane_tests "$log")" "$took" "$verdict" >>"$LANE_RESULTS"
 }
 
@@ -51,7 +61,7 @@ lane_tests() {
 # lanes_end prints the seconds of the lanes of this run and names those that failed, if any; then it fails.
 lanes_end() {
   printf '\n'
-  sort -k2 -n -r "$lanes_work/lanes" | sed 's/^/  /'
+  sort -k1.22,1.27 -n -r "$lanes_work/lanes" | sed 's/^/  /'
   if [ -s "$lanes_work/failed" ]; then
     sed 's/^/FAILED LANE /' "$lanes_work/failed"
     return 1
