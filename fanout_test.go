@@ -330,6 +330,7 @@ func TestNew_refusesAStreamOfAnotherRegionThanTheClients(t *testing.T) {
 	const arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/" + fleettest.Stream
 	s := emulator.New()
 	api := kinesis.NewFromConfig(s.AWSConfig())
+	there := kinesis.NewFromConfig(s.AWSConfig(), func(o *kinesis.Options) { o.Region = "eu-west-1" })
 	nothing := processor.Each(func(context.Context, processor.Record) error { return nil })
 	for name, c := range map[string]struct {
 		change func(*config.Config)
@@ -349,7 +350,7 @@ func TestNew_refusesAStreamOfAnotherRegionThanTheClients(t *testing.T) {
 				t.Errorf("%s, %s: %v, want %s", name, given, err, c.said)
 			}
 		}
-		if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, shardlease.WithStreamClient(arn, api)); err != nil {
+		if _, err := shardlease.New(cfg, s.AWSConfig(), nothing, shardlease.WithStreamClient(arn, there)); err != nil {
 			t.Errorf("%s, with a client of its own: %v", name, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/cleanup"
@@ -47,18 +45,9 @@ type FormerStreamLister interface {
 // WithStreamTracker makes the worker read the streams that t names, in place of Config.Streams. All workers of an application
 // should be told the same; while they are not, streams that only some know are read by all. See docs/multi-stream.md.
 func WithStreamTracker(t StreamTracker) Option {
-	return func(o *options) { o.tracker, o.tracked = t, true }
-}
-
-// WithStreamClient makes the worker read one stream through api instead of the client for all: for a stream of another
-// account or region whose owner has not allowed our credentials to read it, or that has another endpoint. arn is the stream's, or
-// ends in stream/* for all streams of an account and region that have no client of their own.
-func WithStreamClient(arn string, api KinesisAPI) Option {
 	return func(o *options) {
-		if o.clients == nil {
-			o.clients = map[string]KinesisAPI{}
-		}
-		o.clients[arn] = api
+		o.tracker, o.tracked = t, true
+		o.must("WithStreamTracker", t, "a StreamTracker; leave the option out to read StreamName or Streams")
 	}
 }
 
@@ -72,32 +61,11 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 	case o.sourced:
 		faults = append(faults, o.validateSource(cfg))
 	case o.tracked:
-		if o.tracker == nil {
-			faults = append(faults, errors.New("WithStreamTracker was given nil, want a StreamTracker; leave the option out to read StreamName or Streams"))
-		}
 		faults = append(faults, cfg.ValidateTracked())
 	default:
 		faults = append(faults, cfg.Validate())
 	}
-	for arn, api := range o.clients {
-		one := config.StreamConfig{StreamARN: strings.TrimSuffix(arn, "*")}
-		if strings.HasSuffix(arn, ":stream/*") {
-			one.StreamARN += "x"
-		}
-		if api == nil || isNilPointer(api) {
-			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with %s, want a client", arn, nilOf(api)))
-		} else if err := one.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("WithStreamClient was given %q with %T, want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME, NAME or *, and a client", arn, api))
-		}
-	}
-	for _, given := range []struct {
-		option, want string
-		value        any
-	}{{"WithKinesis", "a client", o.kinesis}, {"WithDynamoDB", "a client", o.dynamodb}, {"WithStreamTracker", "a tracker", o.tracker}} {
-		if isNilPointer(given.value) {
-			faults = append(faults, fmt.Errorf("%s was given a nil %T, want %s", given.option, given.value, given.want))
-		}
-	}
+	faults = append(faults, o.validateClients(cfg))
 	m := streamMaker{region: regionOf(cloud, o.kinesis), clients: o.clients}
 	if arn := cfg.Complete().StreamARN; !o.sourced && !o.several(cfg) && !m.reaches(arn) {
 		field, value := "StreamARN", arn
@@ -114,33 +82,6 @@ func (o options) validate(cfg config.Config, cloud aws.Config) error {
 	return errors.Join(faults...)
 }
 
-// isNilPointer reports whether v is a pointer that is nil: as an interface it is not, and would crash at the first call.
-func isNilPointer(v any) bool {
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
-}
-
-// nilOf names a value that is nil.
-func nilOf(v any) string {
-	if v == nil {
-		return "nil"
-	}
-	return fmt.Sprintf("a nil %T", v)
-}
-
-// regionOf is where a client reads, empty if that is not known.
-func regionOf(cloud aws.Config, api KinesisAPI) string {
-	switch c := api.(type) {
-	case *kinesis.Client:
-		if c != nil {
-			return c.Options().Region
-		}
-	case Source:
-		return c.Region()
-	}
-	return cloud.Region
-}
-
 // streamMaker makes what works on streams.
 type streamMaker struct {
 	cfg     config.Config
@@ -153,37 +94,6 @@ type streamMaker struct {
 	// byLineage says that the only stream's shards have no hash keys.
 	byLineage bool
 	looked    sync.Map // when each stream's identifier was asked for, by it
-}
-
-// client is the one that reads the stream with this ARN.
-func (m *streamMaker) client(arn string) (api KinesisAPI, own bool) {
-	if api, ok := m.clients[arn]; ok {
-		return api, true
-	}
-	if of, _, ok := strings.Cut(arn, ":stream/"); ok {
-		if api, ok := m.clients[of+":stream/*"]; ok {
-			return api, true
-		}
-	}
-	return m.api, false
-}
-
-// reachable returns an error if a stream lies in another region than the client for all, and has no client of its own.
-func (m *streamMaker) reachable(arn string) error {
-	if m.reaches(arn) {
-		return nil
-	}
-	return m.unreachable("StreamARN", arn)
-}
-
-func (m *streamMaker) reaches(arn string) bool {
-	parts := strings.Split(arn, ":")
-	_, own := m.client(arn)
-	return own || m.region == "" || len(parts) != 6 || parts[3] == m.region
-}
-
-func (m *streamMaker) unreachable(field, arn string) error {
-	return fmt.Errorf("%s is %q, want region %s, which the Kinesis client has, or a client of its own for the stream (WithStreamClient)", field, arn, m.region)
 }
 
 // only is the stream of a worker of one stream.

@@ -140,7 +140,7 @@ func TestNew_refusesStreamsThatItCannotReach(t *testing.T) {
 	t.Parallel()
 	cloud := emulator.New().AWSConfig()
 	const arn = "arn:aws:kinesis:eu-west-1:111111111111:stream/orders"
-	api := kinesis.NewFromConfig(cloud)
+	api := kinesis.NewFromConfig(cloud, func(o *kinesis.Options) { o.Region = "eu-west-1" })
 	for name, c := range map[string]struct {
 		opts []shardlease.Option
 		want string

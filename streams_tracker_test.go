@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/shardlease/shardlease"
@@ -375,25 +373,4 @@ func TestStreams_deletionsAndCleanupsThatGoOnFailingBecomeWarnings(t *testing.T)
 			t.Errorf("rows by stream %v, want none of b", byStream)
 		}
 	})
-}
-
-// A nil pointer in an interface is not nil, and would crash the process at the first request.
-func TestNew_refusesClientsThatAreNilPointers(t *testing.T) {
-	t.Parallel()
-	const arn = "arn:aws:kinesis:us-east-1:111111111111:stream/a"
-	for want, opt := range map[string]shardlease.Option{
-		"WithKinesis was given a nil *kinesis.Client, want a client":                 shardlease.WithKinesis((*kinesis.Client)(nil)),
-		"WithDynamoDB was given a nil *dynamodb.Client, want a client":               shardlease.WithDynamoDB((*dynamodb.Client)(nil)),
-		`WithStreamClient was given "` + arn + `" with a nil *kinesis.Client, want`:  shardlease.WithStreamClient(arn, (*kinesis.Client)(nil)),
-		"WithStreamTracker was given a nil *shardlease_test.tracker, want a tracker": shardlease.WithStreamTracker((*tracker)(nil)),
-	} {
-		cfg := config.Default("app", "a")
-		if strings.HasPrefix(want, "WithStreamTracker") {
-			cfg.StreamName = ""
-		}
-		_, err := shardlease.New(cfg, aws.Config{Region: "us-east-1"}, (&fleettest.Audit{}).Processor("w"), opt)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New: %v, want %q", err, want)
-		}
-	}
 }
