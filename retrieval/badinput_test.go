@@ -213,6 +213,40 @@ func TestBadInput_repliesThatLackSomething(t *testing.T) {
 	}
 }
 
+// A record without a number could not be checkpointed, nor read on from: what is not told would be read again and again after each restart.
+func TestBadInput_recordsWithoutANumberAreToldAndAskedForAgain(t *testing.T) {
+	t.Parallel()
+	for _, number := range []string{"", "hello", "LATEST", "SHARD_END"} {
+		t.Run("polling "+number, func(t *testing.T) {
+			bubble(t, 1, func(ctx context.Context, w *world) {
+				w.put(10)
+				began := time.Now()
+				w.api = &altered{KinesisAPI: w.api, getRecords: func(out *kinesis.GetRecordsOutput) {
+					if n := len(out.Records); n > 0 && time.Since(began) < time.Minute {
+						out.Records[n-1].SequenceNumber = optional(number)
+					}
+				}}
+				s := w.open(ctx, w.polling(), shard0, checkpoint.TrimHorizon)
+				defer s.Close()
+				if got, _ := w.take(ctx, s, 10); !cmp.Equal(got, numbers(0, 10)) {
+					t.Errorf("got %v", got)
+				}
+				told := w.retried()
+				if n := len(told); n < 10 || n > 60 || told[n-1].Attempt != n || !strings.Contains(told[0].Err.Error(), "the answer's last record has no sequence number") {
+					t.Errorf("told %d times: %v", n, told)
+				}
+			})
+		})
+		t.Run("an event "+number, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Replace(wholeEvent, `"SequenceNumber":"12"`, `"SequenceNumber":"`+number+`"`, 1)
+			if _, _, err := read(bytes.NewReader(message(t, "event", ":event-type", "SubscribeToShardEvent", text))); err == nil || !strings.Contains(err.Error(), "has no sequence number") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // What the service refuses for minutes costs nothing but those.
 func TestBadInput_refusalsAreWaitedFor(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,10 @@ func readEvent(from io.Reader, p prelude, length int64) (e *event, unknown strin
 		if err := json.Unmarshal(m.Payload, e); err != nil {
 			return nil, "", fmt.Errorf("decode an event: %w", err)
 		}
-		return e, "", nil
+		if n := len(e.Records); n > 0 {
+			err = numbered(e.Records[n-1].SequenceNumber)
+		}
+		return e, "", err
 	case "initial-response":
 		return nil, "", nil
 	default:

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
@@ -138,7 +139,9 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	in := &kinesis.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit, StreamARN: optional(r.start.StreamARN)}
 	var out *kinesis.GetRecordsOutput
 	err = r.request(ctx, func(ctx context.Context) (err error) {
-		out, err = r.api().GetRecords(ctx, in, ourRetries...)
+		if out, err = r.api().GetRecords(ctx, in, ourRetries...); err == nil && len(out.Records) > 0 {
+			err = numbered(text(out.Records[len(out.Records)-1].SequenceNumber))
+		}
 		return err
 	})
 	if err != nil {
@@ -150,7 +153,10 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 		done, err = r.failed(ctx, "get records", err)
 		return 0, done, err
 	}
-	r.trouble, r.heard = trouble{}, began
+	r.heard = began
+	if text(out.NextShardIterator) != "" { // one without is trouble by itself if the shard goes on: see end
+		r.trouble = trouble{}
+	}
 
 	page, data := records(out.Records)
 	if err := r.trimmed(page); err != nil {
@@ -225,6 +231,18 @@ func records(in []types.Record) (out []processor.Record, bytes int64) {
 		bytes += int64(len(o.Data) + len(o.PartitionKey) + len(o.SequenceNumber))
 	}
 	return out, bytes
+}
+
+// numbered refuses an answer whose last record has no sequence number: nothing of it could be checkpointed, nor read on from.
+func numbered(last string) error {
+	at, err := checkpoint.Parse(last)
+	if err == nil && at.IsSentinel() {
+		err = fmt.Errorf("%s is no number", last)
+	}
+	if err != nil {
+		return fmt.Errorf("the answer's last record has no sequence number: %w", err)
+	}
+	return nil
 }
 
 // expand takes a page's aggregates apart. If that is switched off there is one exception: of an aggregate in which the
