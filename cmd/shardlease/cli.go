@@ -57,27 +57,6 @@ func required(flag, value, want string) error {
 	return nil
 }
 
-// ofKinesis reports a stream of DynamoDB, which no command reads.
-func ofKinesis(stream string) error {
-	if parts := strings.Split(stream, ":"); len(parts) > 2 && parts[0] == "arn" && parts[2] == "dynamodb" {
-		return fmt.Errorf("--stream is %q, want a stream of Kinesis: this command reads no other; a program reads the stream of a DynamoDB table with the library, see docs/dynamodb-streams.md", stream)
-	}
-	return nil
-}
-
-// oneStream is a flag --stream that may be given once: a second one, by mistake or by analogy with consume, would take the
-// place of the first without a word.
-type oneStream string
-
-// UnmarshalText implements encoding.TextUnmarshaler; kong calls it for each time that the flag is given.
-func (s *oneStream) UnmarshalText(text []byte) error {
-	if *s != "" {
-		return fmt.Errorf("given more than once, %q after %q, want one stream", text, string(*s))
-	}
-	*s = oneStream(text)
-	return nil
-}
-
 // allowed completes an error of parsing with what could have been written, unless the error says so itself.
 func allowed(err error) string {
 	parse, ok := errors.AsType[*kong.ParseError](err)

@@ -20,7 +20,7 @@ type consumeCmd struct {
 	Output        consume.Format `default:"json" enum:"json,data" placeholder:"FORMAT" help:"json: one object a line; data: the data alone. Default: ${default}."`
 	UntilCaughtUp bool           `help:"End when everything is read, by this process or its peers: each lease is finished, or nothing is in its shard behind its checkpoint."`
 	FailoverTime  time.Duration  `default:"10s" placeholder:"DURATION" help:"How long a lease is respected that is not renewed. Default: ${default}."`
-	WorkerID      string         `placeholder:"ID" help:"Name of this process in the lease table; by default a new one. With the name it had before, a process regains its leases at once."`
+	WorkerID      cloud.Text     `placeholder:"ID" help:"Name of this process in the lease table; by default a new one. With the name it had before, a process regains its leases at once."`
 	FanOut        bool           `help:"Read by enhanced fan-out, as a consumer that is registered under the application's name and removed, from all streams, when the last process of it stops. It costs money."`
 	MaxLeases     int            `placeholder:"N" help:"Hold at most so many leases. Default: no limit."`
 	cloud.Flags
@@ -39,21 +39,13 @@ func (c consumeCmd) Validate() error {
 	if c.MaxLeases < 0 {
 		faults = append(faults, fmt.Errorf("--max-leases is %d, want at least 1, or 0 for no limit", c.MaxLeases))
 	}
+	if c.FailoverTime == 0 {
+		faults = append(faults, errors.New("--failover-time is 0s, want 500ms to 10m0s"))
+	}
 	for _, s := range c.Stream {
 		faults = append(faults, ofKinesis(s))
 	}
 	return errors.Join(append(faults, c.Flags.Validate())...)
-}
-
-// inRegion reports streams of another region than the one that requests go to.
-func (c consumeCmd) inRegion(region string) error {
-	var faults []error
-	for _, s := range c.Stream {
-		if parts := strings.Split(s, ":"); len(parts) == 6 && parts[0] == "arn" && parts[2] == "kinesis" && parts[3] != region {
-			faults = append(faults, fmt.Errorf("--stream is %q, want one in region %s, which --region, the environment or the profile names; or --region %s", s, region, parts[3]))
-		}
-	}
-	return errors.Join(faults...)
 }
 
 // startPosition is --start.
@@ -80,10 +72,8 @@ func (p *startPosition) UnmarshalText(text []byte) error {
 func (c consumeCmd) streams(cfg *config.Config) {
 	var all []config.StreamConfig
 	for _, s := range c.Stream {
-		one := config.StreamConfig{StreamName: s, InitialPosition: c.Start.at}
-		if strings.HasPrefix(s, "arn:") {
-			one.StreamName, one.StreamARN = "", s
-		}
+		one := streamConfig(s)
+		one.InitialPosition = c.Start.at
 		all = append(all, one)
 	}
 	if len(all) > 1 {
@@ -95,10 +85,6 @@ func (c consumeCmd) streams(cfg *config.Config) {
 
 // Run prints records until it is stopped.
 func (c consumeCmd) Run(ctx context.Context, s streams) error {
-	k, d, both, err := c.Clients(ctx)
-	if err != nil {
-		return err
-	}
 	cfg := config.Default(c.App, "")
 	c.streams(&cfg)
 	cfg.LeaseManagement.FailoverTime = c.FailoverTime
@@ -108,10 +94,17 @@ func (c consumeCmd) Run(ctx context.Context, s streams) error {
 		cfg.Retrieval.FanOut.Deregister = true
 	}
 	if c.WorkerID != "" {
-		cfg.WorkerID = c.WorkerID
+		cfg.WorkerID = string(c.WorkerID)
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
-	if err := errors.Join(cfg.Validate(), c.inRegion(both.Region)); err != nil {
+	if err := inFlags(cfg.Validate()); err != nil {
+		return usageError{err}
+	}
+	k, d, both, err := c.Clients(ctx)
+	if err != nil {
+		return err
+	}
+	if err := inRegion(both.Region, c.Stream...); err != nil {
 		return usageError{err}
 	}
 	cfg.Logger.InfoContext(ctx, "consuming", "stream", strings.Join(c.Stream, ", "), "app", c.App, "from", c.String())

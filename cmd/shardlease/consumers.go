@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardlease/shardlease/cmd/shardlease/internal/cloud"
 	"github.com/shardlease/shardlease/cmd/shardlease/internal/consumers"
-	"github.com/shardlease/shardlease/config"
 )
 
 type consumersCmd struct {
@@ -32,25 +31,14 @@ func (c consumersListCmd) Validate() error {
 	return errors.Join(c.Stream.nameOrARN(), c.Flags.Validate())
 }
 
-// nameOrARN reports what is wrong with a stream that may be given in either way.
-func (s oneStream) nameOrARN() error {
-	if !strings.HasPrefix(string(s), "arn:") {
-		return required("--stream", string(s), "a stream's name")
-	}
-	if err := ofKinesis(string(s)); err != nil {
-		return err
-	}
-	if err := (config.StreamConfig{StreamARN: string(s)}).Validate(); err != nil {
-		return fmt.Errorf("--stream: %w", err)
-	}
-	return nil
-}
-
 // Run prints the list.
 func (c consumersListCmd) Run(ctx context.Context, s streams) error {
-	k, d, _, err := c.Clients(ctx)
+	k, d, both, err := c.Clients(ctx)
 	if err != nil {
 		return err
+	}
+	if err := inRegion(both.Region, string(c.Stream)); err != nil {
+		return usageError{err}
 	}
 	return consumers.List(ctx, s.out, k, d, string(c.Stream), c.given())
 }
@@ -58,9 +46,12 @@ func (c consumersListCmd) Run(ctx context.Context, s streams) error {
 // given is what has to be repeated in a command that removes a consumer.
 func (c consumersListCmd) given() string {
 	var b strings.Builder
-	for _, f := range [][2]string{{"--endpoint", c.Endpoint}, {"--kinesis-endpoint", c.KinesisEndpoint}, {"--region", c.Region}} {
-		if f[1] != "" {
-			fmt.Fprintf(&b, " %s %s", f[0], f[1])
+	for _, f := range []struct {
+		flag  string
+		value cloud.Text
+	}{{"--endpoint", c.Endpoint}, {"--kinesis-endpoint", c.KinesisEndpoint}, {"--region", c.Region}} {
+		if f.value != "" {
+			fmt.Fprintf(&b, " %s %s", f.flag, f.value)
 		}
 	}
 	return b.String()
@@ -82,6 +73,9 @@ func (c consumersDeregisterCmd) Run(ctx context.Context, s streams) error {
 	k, err := c.Kinesis(ctx)
 	if err != nil {
 		return err
+	}
+	if err := inRegion(k.Options().Region, string(c.Stream)); err != nil {
+		return usageError{err}
 	}
 	return consumers.Deregister(ctx, s.out, k, string(c.Stream), c.Consumer)
 }

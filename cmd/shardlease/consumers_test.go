@@ -23,7 +23,7 @@ func TestConsumers_showsWhatIsLeftOverAndRemovesIt(t *testing.T) {
 	if code, text := call("consumers", "--stream", "orders"); code != exitOK || text != "no consumer is registered with stream orders\n" {
 		t.Errorf("exit code %d and %q", code, text)
 	}
-	api, err := cloud.KinesisFlags{Endpoint: url}.Kinesis(context.WithoutCancel(t.Context()))
+	api, err := cloud.KinesisFlags{Endpoint: cloud.Text(url)}.Kinesis(context.WithoutCancel(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

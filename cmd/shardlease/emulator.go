@@ -13,7 +13,7 @@ import (
 
 type emulatorCmd struct {
 	Listen string          `default:"127.0.0.1:4567" placeholder:"HOST:PORT" help:"Address to serve on; port 0 takes a free one. Default: ${default}."`
-	Stream []streamAndSize `placeholder:"NAME:SHARDS" help:"Stream to create at the start; may be repeated."`
+	Stream []streamAndSize `sep:"none" placeholder:"NAME:SHARDS" help:"Stream to create at the start; may be repeated."`
 	Limits bool            `help:"Throttle as the services do."`
 }
 

@@ -15,7 +15,7 @@ import (
 const mostLines = 100_000
 
 type putCmd struct {
-	Stream    oneStream `required:"" placeholder:"NAME" help:"Stream to put into."`
+	Stream    oneStream `required:"" placeholder:"NAME" help:"Stream to put into, a name or an ARN."`
 	KeyField  *string   `placeholder:"FIELD" help:"Lines are JSON objects, and this field (a string, or a number as it is written) is the partition key; the records of a key are stored in the order of their lines. Without it the key is a hash of the line, and lines may change places."`
 	Aggregate *int      `placeholder:"LINES" help:"Pack up to so many lines of one key into one record, as the Kinesis Producer Library does; without --key-field, lines of any key, under the key of the first. A line waits for others for a tenth of a second at most."`
 	cloud.KinesisFlags
@@ -30,7 +30,7 @@ func (putCmd) Help() string {
 
 // Validate checks what kong cannot.
 func (c putCmd) Validate() error {
-	return errors.Join(required("--stream", string(c.Stream), "a stream's name"), ofKinesis(string(c.Stream)), c.aggregate(), c.KinesisFlags.Validate())
+	return errors.Join(c.Stream.nameOrARN(), c.aggregate(), c.KinesisFlags.Validate())
 }
 
 func (c putCmd) aggregate() error {
@@ -59,6 +59,9 @@ func (c putCmd) Run(ctx context.Context, s streams) error {
 	api, err := c.Kinesis(ctx)
 	if err != nil {
 		return err
+	}
+	if err := inRegion(api.Options().Region, string(c.Stream)); err != nil {
+		return usageError{err}
 	}
 	err = put.Run(ctx, api, in, put.Options{Stream: string(c.Stream), KeyField: key, Aggregate: aggregate, Source: source, Where: c.String(), Log: s.err})
 	if closing := in.Close(); err == nil && closing != nil {

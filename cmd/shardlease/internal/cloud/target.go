@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,11 +26,24 @@ const (
 	LocalKey    = "000000000000" // kinesis-local takes a 12-digit key for the account
 )
 
+// Text is a flag that may be left out but not be empty: that is what a shell makes of a variable that is not set, and the default, AWS
+// itself, is not what was meant.
+type Text string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *Text) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("it is empty, want a value; leave the flag out for the default")
+	}
+	*t = Text(text)
+	return nil
+}
+
 // KinesisFlags are the flags that say where the stream is. The zero value is AWS as the environment names it.
 type KinesisFlags struct {
-	Endpoint        string `placeholder:"URL" help:"Endpoint for every service, as http://127.0.0.1:4567. If it is not in amazonaws.com and the environment names no credentials or region, any credentials and us-east-1 are used."`
-	KinesisEndpoint string `placeholder:"URL" help:"Endpoint for Kinesis alone."`
-	Region          string `placeholder:"NAME" help:"AWS region; by default the environment's."`
+	Endpoint        Text `placeholder:"URL" help:"Endpoint for every service, as http://127.0.0.1:4567. If it is not one of AWS and the environment names no credentials or region, any credentials and us-east-1 are used."`
+	KinesisEndpoint Text `placeholder:"URL" help:"Endpoint for Kinesis alone."`
+	Region          Text `placeholder:"NAME" help:"AWS region; by default the environment's."`
 }
 
 // Validate reports an endpoint that is no URL, or two for the same service.
@@ -42,7 +56,7 @@ func (f KinesisFlags) Validate() error {
 
 // Kinesis makes the client. The error is the SDK's about its configuration files.
 func (f KinesisFlags) Kinesis(ctx context.Context) (*kinesis.Client, error) {
-	cfg, err := load(ctx, f.Region, cmp.Or(f.KinesisEndpoint, f.Endpoint))
+	cfg, err := load(ctx, string(f.Region), string(cmp.Or(f.KinesisEndpoint, f.Endpoint)))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +66,7 @@ func (f KinesisFlags) Kinesis(ctx context.Context) (*kinesis.Client, error) {
 // Flags are the flags that say where the stream and the lease table are.
 type Flags struct {
 	KinesisFlags     `embed:""`
-	DynamodbEndpoint string `name:"dynamodb-endpoint" placeholder:"URL" help:"Endpoint for DynamoDB alone."`
+	DynamodbEndpoint Text `name:"dynamodb-endpoint" placeholder:"URL" help:"Endpoint for DynamoDB alone."`
 }
 
 // Validate reports an endpoint that is no URL, or two for the same service.
@@ -69,7 +83,7 @@ func (f Flags) Clients(ctx context.Context) (*kinesis.Client, *dynamodb.Client, 
 	if err != nil {
 		return nil, nil, aws.Config{}, err
 	}
-	cfg, err := load(ctx, f.Region, cmp.Or(f.DynamodbEndpoint, f.Endpoint))
+	cfg, err := load(ctx, string(f.Region), string(cmp.Or(f.DynamodbEndpoint, f.Endpoint)))
 	if err != nil {
 		return nil, nil, aws.Config{}, err
 	}
@@ -86,20 +100,20 @@ func (f KinesisFlags) String() string {
 	return "Kinesis at " + where(cmp.Or(f.KinesisEndpoint, f.Endpoint))
 }
 
-func where(endpoint string) string {
-	if endpoint == "" {
-		return "the environment's endpoint"
-	}
-	return endpoint
+func where(endpoint Text) string {
+	return string(cmp.Or(endpoint, "the environment's endpoint"))
 }
 
-func checkURL(flag, value string) error {
+func checkURL(flag string, value Text) error {
 	if value == "" {
 		return nil
 	}
-	u, err := url.Parse(value)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	u, err := url.Parse(string(value))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return fmt.Errorf("%s is %q, want an http or https URL such as http://127.0.0.1:4567", flag, value)
+	}
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
+		return fmt.Errorf("%s is %q, want a port from 1 to 65535", flag, value)
 	}
 	return nil
 }
@@ -138,7 +152,12 @@ func isAWS(endpoint string) bool {
 		return false
 	}
 	host := u.Hostname()
-	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".api.amazonwebservices.com.cn"} {
+		if strings.HasSuffix(host, domain) {
+			return true
+		}
+	}
+	return false
 }
 
 func anySet(names ...string) bool {
