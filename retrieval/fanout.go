@@ -42,7 +42,7 @@ type FanOut struct {
 }
 
 // warnings are what is said once.
-type warnings struct{ fallBack, http1, unknown sync.Once }
+type warnings struct{ fallBack, http1, timeout, unknown sync.Once }
 
 // NewFanOut makes a FanOut of a complete configuration. It does no I/O: the consumer is registered when the first shard is
 // opened. Beside what api does, everything goes through polling: its budget of bytes is the worker's, its options serve both,

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
@@ -92,4 +93,31 @@ func TestFanOut_sharesAConnectionIfItCan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client that gives answers up after a time of its own ends every subscription. They are replaced, nothing is lost, and the log says once
+// who ends them: as a failure they would look like trouble of the network, and never go on failing.
+func TestFanOut_warnsOnceOfAClientWhoseTimeoutEndsSubscriptions(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		cloud := w.server.ClientConfig("reader")
+		client := *cloud.HTTPClient.(*http.Client)
+		client.Timeout = 20 * time.Second
+		cloud.HTTPClient = &client
+		f := w.fanOut()
+		f.api = kinesis.NewFromConfig(cloud)
+		var warnings atomic.Int64
+		f.polling.log = countWarnings(&warnings)
+		s := w.openFanOut(ctx, f, shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		for i := range 10 {
+			w.put(5)
+			if got, _ := w.take(ctx, s, 5); !cmp.Equal(got, numbers(5*i, 5*i+5)) {
+				t.Errorf("got %v", got)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		if n := warnings.Load(); n != 1 {
+			t.Errorf("%d warnings, want 1", n)
+		}
+	})
 }

@@ -182,6 +182,11 @@ func (s *subscriber) broken(ctx context.Context, consumer string, from *kinesis.
 	}
 	if _, silent := errors.AsType[*silenceError](err); silent {
 		s.inVain++
+	} else if errors.Is(err, context.DeadlineExceeded) { // what we give up has causes of its own
+		s.fanout.warned.timeout.Do(func() {
+			s.polling.log.Warn("the HTTP client's timeout ends subscriptions, which last for five minutes; give the worker a client without one",
+				"worker", s.polling.opts.Worker, "lease", s.start.LeaseKey, "after", s.clock.Since(sub.at))
+		})
 	}
 	s.fetched(config.FetchEvent{Err: err})
 	return s.failed(ctx, "read the subscription", consumer, from, err)
