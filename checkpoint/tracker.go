@@ -17,11 +17,11 @@ type Tracker struct {
 	later Deferrer // the store as one; nil if it is none
 	opts  TrackerOptions
 
-	// turn holds one token, which whoever writes takes out: it serialises writes, and waiting for it obeys ctx.
-	turn   chan struct{}
-	closed chan struct{} // closed by Close, after cause was set
+	mu sync.Mutex
+	// turn holds one token, which whoever writes takes out: it serialises writes, and waiting for it obeys ctx. closed is closed by Close,
+	// after cause was set. Both are made by the first call of a Checkpointer, since most shards of a large worker are idle.
+	turn, closed chan struct{}
 
-	mu        sync.Mutex
 	cause     error                  // why the tracker was closed
 	last      ExtendedSequenceNumber // durable
 	floor     ExtendedSequenceNumber // the largest place that is or may be durable, or was deferred; never before last
@@ -59,11 +59,10 @@ func NewTracker(store Store, from ExtendedSequenceNumber, opts TrackerOptions) *
 		opts.LeaseKey = "shard"
 	}
 	t := &Tracker{
-		store: store, opts: opts, turn: make(chan struct{}, 1), closed: make(chan struct{}),
+		store: store, opts: opts,
 		last: from, floor: from, good: from, delivered: from,
 	}
 	t.later, _ = store.(Deferrer)
-	t.turn <- struct{}{}
 	return t
 }
 
@@ -125,7 +124,23 @@ func (t *Tracker) Close(cause error) {
 	default:
 		t.cause = fmt.Errorf("%w: %w", ErrLeaseLost, cause)
 	}
-	close(t.closed)
+	if t.closed != nil {
+		close(t.closed)
+	}
+}
+
+// channels makes turn and closed, if they were not made before.
+func (t *Tracker) channels() (turn, closed chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.turn == nil {
+		t.turn, t.closed = make(chan struct{}, 1), make(chan struct{})
+		t.turn <- struct{}{}
+		if t.cause != nil {
+			close(t.closed)
+		}
+	}
+	return t.turn, t.closed
 }
 
 // request is one call of a Checkpointer: where to, as decided when the call was made.
@@ -170,10 +185,11 @@ func (t *Tracker) covered() ExtendedSequenceNumber {
 
 // set waits for its turn, decides, and writes. It returns the place that was decided on.
 func (t *Tracker) set(ctx context.Context, r request) (ExtendedSequenceNumber, error) {
-	if err := t.await(ctx); err != nil {
+	release, err := t.await(ctx)
+	if err != nil {
 		return r.at, t.refuse(r, 0, err)
 	}
-	defer func() { t.turn <- struct{}{} }()
+	defer release()
 
 	at, write, err := t.decide(r)
 	r.at = at
@@ -245,27 +261,27 @@ func (t *Tracker) postponed(at ExtendedSequenceNumber, elapsed time.Duration, er
 	}
 }
 
-// await takes the token out of turn. It prefers a closed tracker and a done ctx to a free turn, so that a call which must
-// fail never writes.
-func (t *Tracker) await(ctx context.Context) error {
+// await takes the token out of turn, which release puts back. It prefers a closed tracker and a done ctx to a free turn, so that a call
+// which must fail never writes.
+func (t *Tracker) await(ctx context.Context) (release func(), err error) {
+	turn, closed := t.channels()
 	select {
-	case <-t.closed:
-		return t.closedBy()
+	case <-closed:
+		return nil, t.closedBy()
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.turn:
+		return nil, context.Cause(ctx)
+	case <-turn:
 	}
-	var err error
 	select {
-	case <-t.closed:
+	case <-closed:
 		err = t.closedBy()
 	default:
 		if err = context.Cause(ctx); err == nil {
-			return nil
+			return func() { turn <- struct{}{} }, nil
 		}
 	}
-	t.turn <- struct{}{}
-	return err
+	turn <- struct{}{}
+	return nil, err
 }
 
 func (t *Tracker) closedBy() error {

@@ -41,6 +41,7 @@ type consumers struct {
 	mu        sync.Mutex
 	draining  bool              // the worker is stopping: leases that come now are given up at once
 	closed    bool              // no hand-off begins any more
+	aborted   error             // why user code's time is over; nil while it is not
 	byKey     map[string]*entry // the newest tenure of each lease key
 	faults    []error           // of consumers, for Run
 	abandoned []string
@@ -62,7 +63,7 @@ func (c *consumers) start(ctx context.Context, h *leases.Held) {
 	key := h.Lease().Key
 	life := c.o.Config.Lifecycle
 	e := &entry{
-		held: h, stream: c.streams.of(h.Lease()), done: make(chan struct{}), stop: make(chan struct{}), finished: h.Lease().Finished(),
+		held: h, stream: c.streams.of(h.Lease()), finished: h.Lease().Finished(),
 		back: loop.Backoff{Base: life.TaskBackoff, Max: life.MaxTaskBackoff},
 	}
 	c.mu.Lock()
@@ -75,7 +76,6 @@ func (c *consumers) start(ctx context.Context, h *leases.Held) {
 	if h.Asked() {
 		c.escort(ctx, e)
 	}
-	ctx, e.cut = context.WithCancelCause(ctx)
 	go c.follow(ctx, e)
 }
 
@@ -182,6 +182,20 @@ func (c *consumers) drain(grace context.Context) {
 	_ = group.Wait()
 }
 
+// abort ends the contexts of all user code, also of tenures whose leases are gone.
+func (c *consumers) abort(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.aborted = cause
+	for _, e := range c.byKey {
+		for ; e != nil; e = e.before {
+			if e.consumer != nil {
+				e.consumer.Abort(cause)
+			}
+		}
+	}
+}
+
 // abandon waits a last time, after user code's contexts have ended, and then gives up on whatever still runs: its lease is
 // left to expire, because user code may still act under it. The text names the shard and the method.
 func (c *consumers) abandon(ctx context.Context) {
@@ -202,9 +216,7 @@ func (c *consumers) abandon(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range busy {
-		select {
-		case <-e.done:
-		default:
+		if !e.done.Closed() {
 			c.abandoned = append(c.abandoned, fmt.Sprintf("shard %s: %s has not returned", e.held.Lease().Key, e.calling()))
 		}
 	}
@@ -214,7 +226,7 @@ func (c *consumers) abandon(ctx context.Context) {
 func wait(ctx context.Context, entries []*entry) {
 	for _, e := range entries {
 		select {
-		case <-e.done:
+		case <-e.done.Done():
 		case <-ctx.Done():
 			return
 		}

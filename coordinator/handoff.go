@@ -65,7 +65,7 @@ func (c *consumers) handOver(ctx context.Context, e *entry) {
 	}
 	why := fmt.Errorf("a peer has asked for the lease, and its LeaseManagement.GracefulHandoffTimeout of %v is almost over",
 		cfg.LeaseManagement.GracefulHandoffTimeout)
-	e.cut(why)
+	c.cut(e, why)
 	if c.await(ctx, e, cfg.LeaseManagement.RenewInterval+cfg.LeaseManagement.FailoverTime/20) {
 		c.forsake(e.held, why)
 	}
@@ -84,7 +84,7 @@ func (c *consumers) stopAfterBatch(e *entry) bool {
 	if e.consumer == nil || !e.consumer.RequestShutdownAfterBatch() {
 		return false
 	}
-	e.close()
+	e.stop.Close()
 	return true
 }
 
@@ -94,7 +94,7 @@ func (c *consumers) await(ctx context.Context, e *entry, d time.Duration) bool {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-e.done:
+	case <-e.done.Done():
 	case <-t.C:
 		return true
 	}

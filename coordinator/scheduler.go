@@ -106,12 +106,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) run(ctx context.Context) error {
 	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endWork(errStopping)
-	user, endUser := context.WithCancelCause(work)
-	defer endUser(errStopping)
+	user, cancelUser := context.WithCancelCause(work)
+	defer cancelUser(errStopping)
 	seek, endSeek := context.WithCancelCause(work)
 	defer endSeek(errStopping)
 
 	shards := newConsumers(s.o, newDirectory(s.o))
+	endUser := func(cause error) {
+		cancelUser(cause)
+		shards.abort(context.Cause(user))
+	}
 	leases := newLeaseCoordinator(user, s.o, shards)
 	s.shards.Store(shards)
 

@@ -23,8 +23,8 @@ var errGoexit = errors.New("the processor ended its goroutine instead of returni
 // entry is one tenure of one lease.
 type entry struct {
 	held *leases.Held
-	done chan struct{}           // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
-	cut  context.CancelCauseFunc // ends the contexts of its user code
+	done loop.Latch // closed when nothing of this tenure, or of an earlier one of the same lease, runs any more
+	stop loop.Latch // closed when the entry must not start another consumer
 
 	// Of the goroutine of follow.
 	back    loop.Backoff
@@ -37,8 +37,6 @@ type entry struct {
 	// Guarded by consumers.mu.
 	before   *entry                   // the tenure before this one; nil once nothing of it runs
 	consumer *processor.ShardConsumer // nil before it starts and for a finished shard
-	stop     chan struct{}            // closed when the entry must not start another consumer
-	stopped  bool
 	finished bool
 	escorted bool // its hand-off has begun
 }
@@ -58,17 +56,9 @@ func (e *entry) calling() string {
 
 // halt makes the entry start nothing more. The caller holds mu.
 func (e *entry) halt() {
-	e.close()
+	e.stop.Close()
 	if e.consumer != nil {
 		e.consumer.RequestShutdown()
-	}
-}
-
-// close makes the entry start no other consumer. The caller holds mu.
-func (e *entry) close() {
-	if !e.stopped {
-		e.stopped = true
-		close(e.stop)
 	}
 }
 
@@ -89,8 +79,7 @@ func (c *consumers) follow(ctx context.Context, e *entry) {
 	if c.live(ctx, e) {
 		c.awaitBefore(e)
 		c.forget(e)
-		e.cut(errStopping)
-		close(e.done)
+		e.done.Close()
 	}
 	returned = true
 }
@@ -98,7 +87,7 @@ func (c *consumers) follow(ctx context.Context, e *entry) {
 // awaitBefore returns when nothing of the tenures before this one runs any more.
 func (c *consumers) awaitBefore(e *entry) {
 	if before := c.before(e); before != nil {
-		<-before.done
+		<-before.done.Done()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		e.before = nil
@@ -123,15 +112,15 @@ func (c *consumers) before(e *entry) *entry {
 func (c *consumers) live(ctx context.Context, e *entry) (over bool) {
 	if before := c.before(e); before != nil {
 		select {
-		case <-before.done:
-		case <-e.stop:
+		case <-before.done.Done():
+		case <-e.stop.Done():
 		case <-e.held.Context().Done():
 		}
 	}
 	if !c.consume(ctx, e) {
 		return false
 	}
-	if c.isStopped(e) || e.held.Asked() {
+	if e.stop.Closed() || e.held.Asked() {
 		c.giveUp(ctx, e)
 	}
 	return true
@@ -179,7 +168,7 @@ func (c *consumers) usable(ctx context.Context, e *entry) bool {
 func (c *consumers) isOver(e *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return e.stopped || e.finished || e.held.Context().Err() != nil
+	return e.stop.Closed() || e.finished || e.held.Context().Err() != nil
 }
 
 // run runs the entry's consumer until it rests or to its end. Then it reports whether nothing is left to do under the lease.
@@ -191,14 +180,14 @@ func (c *consumers) run(ctx context.Context, e *entry) (over, rests bool) {
 			over = c.judge(ctx, e, out)
 		}
 	}()
-	out = e.running.Run(ctx)
+	out = e.running.Run(context.WithoutCancel(ctx)) // it is told by abort
 	return over, rests
 }
 
 // judge takes in how a consumer has ended. It reports whether it was the entry's last, and sets the pause before the next one
 // otherwise.
 func (c *consumers) judge(ctx context.Context, e *entry, out processor.Outcome) (over bool) {
-	ended := out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || c.isStopped(e)
+	ended := out.Reason == processor.LeaseLost || e.held.Context().Err() != nil || ctx.Err() != nil || e.stop.Closed()
 	if out.Finished || ended {
 		c.fault(e, out.Err)
 	}
@@ -232,7 +221,7 @@ func (c *consumers) judge(ctx context.Context, e *entry, out processor.Outcome) 
 func (c *consumers) arm(ctx context.Context, e *entry) *processor.ShardConsumer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.stopped || e.finished || e.held.Context().Err() != nil {
+	if e.stop.Closed() || e.finished || e.held.Context().Err() != nil {
 		return nil
 	}
 	l, stream := e.held.Lease(), e.stream
@@ -260,6 +249,9 @@ func (c *consumers) arm(ctx context.Context, e *entry) *processor.ShardConsumer 
 		Hooks:     c.o.Config.Hooks,
 		Logger:    c.o.Config.Logger,
 	})
+	if c.aborted != nil {
+		e.consumer.Abort(c.aborted)
+	}
 	return e.consumer
 }
 
@@ -270,6 +262,16 @@ func endOf(end processor.End) shardsync.End {
 		out.Children = append(out.Children, shardsync.ChildShard(child))
 	}
 	return out
+}
+
+// cut ends the contexts of an entry's user code. It was halted before.
+func (c *consumers) cut(e *entry, why error) {
+	c.mu.Lock()
+	consumer := e.consumer
+	c.mu.Unlock()
+	if consumer != nil {
+		consumer.Abort(why)
+	}
 }
 
 // finish notes the end of a shard and lets those start who waited for it: the local taker looks for the children's leases
@@ -302,12 +304,6 @@ func (c *consumers) isFinished(e *entry) bool {
 	return e.finished
 }
 
-func (c *consumers) isStopped(e *entry) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return e.stopped
-}
-
 // pause waits for what the last failure of the entry's consumer has left to wait for.
 func (c *consumers) pause(ctx context.Context, e *entry) {
 	if e.wait <= 0 {
@@ -318,7 +314,7 @@ func (c *consumers) pause(ctx context.Context, e *entry) {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-e.stop:
+	case <-e.stop.Done():
 	case <-e.held.Context().Done():
 	case <-t.C:
 	}

@@ -74,6 +74,30 @@ func TestTenure_waitsForUserCodeOfTheOneBefore(t *testing.T) {
 			t.Error("nothing runs under the second tenure, although nothing runs any more under the first")
 		}
 		cancel()
+		c.abort(errStopping)
+		synctest.Wait()
+	})
+}
+
+// Of a lease that comes when user code's time is over, Run would otherwise wait for ever.
+func TestTenure_callsNobodyOnceUserCodesTimeIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config.Default("app", "orders").Complete()
+		cfg.Logger, cfg.Hooks = slog.New(slog.DiscardHandler), &config.Hooks{}
+		o := Options{
+			Config: cfg, Stream: &Stream{Name: "orders"},
+			Factory: func(processor.Shard) processor.RecordProcessor { t.Error("a processor was made"); return nil },
+		}
+		c := newConsumers(o, newDirectory(o))
+		c.release = func(context.Context, *leases.Held) error { return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c.abort(errStopping)
+		renewer := leases.NewRenewer(nil, cfg.LeaseManagement, leases.RenewerOptions{Worker: "w"})
+		c.start(ctx, renewer.Add(ctx, leases.Written{Lease: leases.Lease{
+			Key: "shardId-000000000000", Owner: "w", Counter: 1, Checkpoint: checkpoint.TrimHorizon,
+		}}, time.Now()))
 		synctest.Wait()
 	})
 }

@@ -55,22 +55,20 @@ func (c *ShardConsumer) watchCall(method string, d time.Duration) (stop func()) 
 	}
 }
 
-// watchCancelled warns about a method that goes on after its context was cancelled, until the consumer's end. It is called when that
-// context is done.
+// watchCancelled warns about a method that goes on after its context was cancelled, until the consumer's end. It is called when the
+// lease has ended, or the context of Run.
 func (c *ShardConsumer) watchCancelled() {
 	if c.o.Lifecycle.LogWarningForTaskAfter > 0 {
 		return // watchCall does it
 	}
 	c.mu.Lock()
-	ended := c.ended
-	if !ended {
-		c.over = make(chan struct{})
-	}
+	watched := c.watching
+	c.watching = true
 	c.mu.Unlock()
-	if ended {
+	if watched {
 		return
 	}
-	c.every(stuckAfter, c.over, func(since time.Duration) {
+	c.every(stuckAfter, c.over.Done(), func(since time.Duration) {
 		// LeaseLost has a context of its own, and may have been called just now.
 		if s := c.Status(); s.Calling != "" && c.clock.Since(s.CallingSince) >= lastWords {
 			c.o.Logger.WarnContext(c.work, "user code is still running after its context was cancelled",

@@ -37,8 +37,9 @@ type ConsumerOptions struct {
 	Lease    LeaseHandle
 	Factory  Factory
 
-	// Open starts reading after from, which is the stored checkpoint or one that Initialize wrote. ctx is done as soon as no
-	// more records are wanted: a stop was requested, or the lease is lost. After an error Open is called again.
+	// Open starts reading after from, which is the stored checkpoint or one that Initialize wrote. ctx is the lease's. That no
+	// more records are wanted for another reason, as a requested stop, an [Announcer] is told, and any other source by Close. After an
+	// error Open is called again.
 	Open func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error)
 	// ParentsEnded reports whether every parent was read to its end. It is asked each ParentPoll and after Wake.
 	ParentsEnded func(ctx context.Context) (bool, error)
@@ -63,28 +64,31 @@ type ShardConsumer struct {
 	o     ConsumerOptions
 	hooks *config.Hooks
 
-	wake chan struct{} // holds one token after Wake
+	over loop.Latch    // closed at the end of the consumer
+	wake chan struct{} // holds one token after Wake; nil of a shard without parents
 
-	mu        sync.Mutex
-	status    Status
-	stop      bool                    // a stop was requested
-	stopSoon  bool                    // a stop was requested for the end of a batch
-	stopFetch context.CancelCauseFunc // nil before Run
-	resting   bool                    // Run has returned, and Resume was not called yet
-	roused    bool                    // something happened since the consumer last was about to rest
-	over      chan struct{}           // closed at the end of the consumer; nil unless somebody waits for it
-	ended     bool
+	mu       sync.Mutex
+	status   Status
+	stop     bool                    // a stop was requested
+	stopSoon bool                    // a stop was requested for the end of a batch
+	watching bool                    // for user code that goes on
+	resting  bool                    // Run has returned, and Resume was not called yet
+	roused   bool                    // something happened since the consumer last was about to rest
+	aborted  error                   // why the grace period is over, if Abort was called
+	endWork  context.CancelCauseFunc // nil before Run, as the next
+	endFetch context.CancelCauseFunc
+	reading  Announcer // the source, if it is one, until it is closed
 
-	// watches are the functions that were begun by the end of run, or of work. What ends them is nil before Run.
+	// watches are the functions that were begun by the end of run, or of the lease. What ends them is nil before Run, and the first of
+	// a context that does not end.
 	watches          sync.WaitGroup
 	unguard, unwatch func() bool
 
 	// What follows belongs to the goroutine of Run.
 	clock     *loop.Clock
 	run       context.Context //nolint:containedctx // given to Run: done when the grace period is over
-	work      context.Context //nolint:containedctx // given to user code: done at the end of run or of the lease
+	work      context.Context //nolint:containedctx // given to user code: done at the end of the grace period or of the lease
 	fetch     context.Context //nolint:containedctx // like work, and done when a stop is requested
-	abandon   context.CancelCauseFunc
 	phase     states.Phase
 	tracker   *checkpoint.Tracker
 	processor RecordProcessor
@@ -102,9 +106,11 @@ type ShardConsumer struct {
 func NewShardConsumer(o ConsumerOptions) *ShardConsumer {
 	c := &ShardConsumer{
 		o: o, hooks: o.Hooks,
-		wake:    make(chan struct{}, 1),
 		status:  Status{LastDelivered: o.Position, LastCheckpoint: o.Position, MillisBehindLatest: -1},
 		backoff: loop.Backoff{Base: o.Lifecycle.TaskBackoff, Max: o.Lifecycle.MaxTaskBackoff},
+	}
+	if len(o.Shard.ParentIDs) > 0 {
+		c.wake = make(chan struct{}, 1)
 	}
 	if c.hooks == nil {
 		c.hooks = &config.Hooks{}
@@ -134,12 +140,53 @@ type Outcome struct {
 func (c *ShardConsumer) RequestShutdown() {
 	c.mu.Lock()
 	c.stop = true
-	stopFetch := c.stopFetch
 	c.mu.Unlock()
-	if stopFetch != nil {
-		stopFetch(errStopRequested)
+	c.stopReading(errStopRequested)
+	c.rouse()
+}
+
+// stopReading ends what waits for records, and the source's reading ahead.
+func (c *ShardConsumer) stopReading(cause error) {
+	c.mu.Lock()
+	end, source := c.endFetch, c.reading
+	c.mu.Unlock()
+	if end != nil {
+		end(cause)
+	}
+	if source != nil {
+		source.Stop()
+	}
+}
+
+// Abort ends the grace period, as the end of the context given to Run does: user code's context is cancelled with cause, and nothing but
+// LeaseLost is called after that. Repeated calls, also before and after Run, do no harm; the first cause counts.
+func (c *ShardConsumer) Abort(cause error) {
+	c.mu.Lock()
+	if c.aborted == nil {
+		c.aborted = cause
+	}
+	begun := c.endWork != nil
+	c.mu.Unlock()
+	if begun {
+		c.abandon(cause)
 	}
 	c.rouse()
+}
+
+// abandon ends the contexts of user code and of reading.
+func (c *ShardConsumer) abandon(cause error) {
+	c.endWork(cause)
+	c.stopReading(cause)
+}
+
+// overdue returns why the grace period is over, nil if it is not.
+func (c *ShardConsumer) overdue() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.aborted != nil {
+		return c.aborted
+	}
+	return context.Cause(c.run)
 }
 
 // RequestShutdownAfterBatch is RequestShutdown once the batch in hand has been handled, or the next one if there is none: right
@@ -199,22 +246,30 @@ func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 // begin makes what a tenure needs until finish.
 func (c *ShardConsumer) begin(ctx context.Context) {
 	c.clock, c.run, c.idle = loop.ClockOf(ctx), ctx, true
-	c.work, c.abandon = context.WithCancelCause(c.o.Lease.Context())
-	fetch, stopFetch := context.WithCancelCause(c.work)
-	c.fetch = fetch
+	lease := c.o.Lease.Context()
+	work, endWork := context.WithCancelCause(lease)
+	fetch, endFetch := context.WithCancelCause(lease)
+	c.work, c.fetch = work, fetch
 	c.mu.Lock()
-	c.stopFetch = stopFetch
-	stop := c.stop
+	c.endWork, c.endFetch = endWork, endFetch
+	stop, aborted := c.stop, c.aborted
 	c.mu.Unlock()
 	if stop {
-		stopFetch(errStopRequested)
+		endFetch(errStopRequested)
 	}
-	c.watches.Add(2)
-	c.unguard = context.AfterFunc(c.run, func() { //nolint:contextcheck // it is ctx, and kept
-		defer c.watches.Done()
-		c.abandon(context.Cause(c.run))
-	})
-	c.unwatch = context.AfterFunc(c.work, func() { //nolint:contextcheck // likewise
+	if aborted != nil {
+		c.abandon(aborted)
+	}
+	c.watches.Add(1)
+	if ctx.Done() != nil {
+		c.watches.Add(1)
+		c.unguard = context.AfterFunc(ctx, func() {
+			defer c.watches.Done()
+			c.Abort(context.Cause(ctx))
+			c.watchCancelled()
+		})
+	}
+	c.unwatch = context.AfterFunc(lease, func() { //nolint:contextcheck // it is not made here
 		defer c.watches.Done()
 		c.rouse()
 		c.watchCancelled()
@@ -226,19 +281,13 @@ func (c *ShardConsumer) begin(ctx context.Context) {
 // finish ends what begin has made, and waits for the goroutines that the ends of contexts have started.
 func (c *ShardConsumer) finish() {
 	c.closeAll(errors.New("the shard's consumer has ended"))
-	c.mu.Lock()
-	c.ended = true
-	if c.over != nil {
-		close(c.over)
-	}
-	c.mu.Unlock()
+	c.over.Close()
 	for _, stop := range [...]func() bool{c.unguard, c.unwatch} {
-		if stop() {
+		if stop != nil && stop() {
 			c.watches.Done()
 		}
 	}
 	c.watches.Wait()
-	c.stopFetch(context.Canceled)
 	c.abandon(context.Canceled)
 }
 
@@ -305,9 +354,9 @@ func (c *ShardConsumer) interruption() (states.Event, bool) {
 	switch {
 	case c.leaseIsLost() && changes(states.LeaseIsLost):
 		return states.LeaseIsLost, true
-	case c.run.Err() != nil && changes(states.Aborted):
+	case c.overdue() != nil && changes(states.Aborted):
 		c.failure = errors.Join(c.failure, fmt.Errorf("stop the consumer of %s in time, in state %v: %w",
-			c.o.Shard.LeaseKey, c.phase.State, context.Cause(c.run)))
+			c.o.Shard.LeaseKey, c.phase.State, c.overdue()))
 		return states.Aborted, true
 	case c.stopIsRequested() && changes(states.StopRequested):
 		return states.StopRequested, true
@@ -366,7 +415,7 @@ func (c *ShardConsumer) usable() bool {
 	err := c.o.Lease.Usable(ctx)
 	switch {
 	case err == nil:
-		return !c.leaseIsLost() && c.run.Err() == nil
+		return !c.leaseIsLost() && c.overdue() == nil
 	case errors.Is(err, checkpoint.ErrLeaseLost):
 		// The lease's context may be done a little later; user code must not run until then.
 		c.lost = err

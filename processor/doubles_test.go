@@ -106,6 +106,7 @@ type scriptedSource struct {
 	given    int
 	released []int // per batch
 	closed   int
+	stopped  int
 	came     chan struct{} // closed by push; nil if nobody waits
 	ready    func()
 }
@@ -130,6 +131,12 @@ func (s *scriptedSource) Await(ready func()) bool {
 	defer s.mu.Unlock()
 	s.ready = ready
 	return s.given < len(s.batches) || s.err != nil
+}
+
+func (s *scriptedSource) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped++
 }
 
 func (s *scriptedSource) Next(ctx context.Context) (Batch, error) {

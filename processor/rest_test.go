@@ -58,6 +58,10 @@ func TestConsumer_rests(t *testing.T) {
 			calls: []string{"ShutdownRequested"}, want: Outcome{Reason: Requested},
 		},
 		"until the lease is lost": {event: func(b *bench) { b.lease.lose() }, calls: []string{"LeaseLost"}, want: Outcome{Reason: LeaseLost}},
+		"until it is aborted": {
+			event: func(b *bench) { b.consumer.Abort(broken) },
+			calls: []string{"LeaseLost"}, want: Outcome{Reason: Requested},
+		},
 		"until the time to stop is over": {
 			event: func(b *bench) { b.abort(broken) },
 			calls: []string{"LeaseLost"}, want: Outcome{Reason: Requested},
@@ -112,6 +116,30 @@ func TestConsumer_keepsItsGoroutineWhileRecordsCome(t *testing.T) {
 			t.Errorf("outcome %+v", out)
 		}
 	})
+}
+
+func TestConsumer_stopsReadingAheadWhenNoMoreIsWanted(t *testing.T) {
+	t.Parallel()
+	for name, event := range map[string]func(*bench){
+		"stop":  func(b *bench) { b.consumer.RequestShutdown() },
+		"abort": func(b *bench) { b.consumer.Abort(errors.New("enough")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, numbered(1, 1))
+				b.journal.process = func(context.Context, ProcessRecordsInput) error {
+					event(b)
+					if b.source.stopped != 1 {
+						t.Errorf("the source was told %d times, want at once", b.source.stopped)
+					}
+					return nil
+				}
+				b.start()
+				b.end()
+			})
+		})
+	}
 }
 
 // A source for which one has to wait is waited for.

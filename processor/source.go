@@ -18,6 +18,9 @@ type Announcer interface {
 	// Await reports whether Next would return at once. If not, ready is called as soon as it would: once, from any goroutine, and
 	// not after Close. A later call of Await replaces what an earlier one was given. ready does not block.
 	Await(ready func()) bool
+	// Stop says, from any goroutine, that no more records are wanted, as the end of the context does that Open was given. It does
+	// not block.
+	Stop()
 }
 
 // Batch is what a RecordSource delivers at once.

@@ -117,7 +117,7 @@ func (c *ShardConsumer) process() states.Event {
 // fetchBatch fetches the next batch; batchDone means that there is one in hand.
 func (c *ShardConsumer) fetchBatch() states.Event {
 	if c.source == nil {
-		source, err := c.o.Open(c.fetch, c.tracker.Last())
+		source, err := c.o.Open(c.o.Lease.Context(), c.tracker.Last())
 		if err != nil {
 			if c.fetch.Err() == nil {
 				c.retry("open the shard for reading", err)
@@ -126,6 +126,12 @@ func (c *ShardConsumer) fetchBatch() states.Event {
 		}
 		c.source = source
 		c.backoff.Reset()
+		c.mu.Lock()
+		c.reading, _ = source.(Announcer)
+		c.mu.Unlock()
+		if cause := context.Cause(c.fetch); cause != nil { // just before that
+			c.stopReading(cause)
+		}
 	}
 	b, err := c.source.Next(c.fetch)
 	if err != nil {
@@ -258,8 +264,8 @@ func (c *ShardConsumer) cause() error {
 		return c.lost
 	case c.o.Lease.Context().Err() != nil:
 		return context.Cause(c.o.Lease.Context())
-	case c.run.Err() != nil:
-		return fmt.Errorf("the time to stop is over: %w", context.Cause(c.run))
+	case c.overdue() != nil:
+		return fmt.Errorf("the time to stop is over: %w", c.overdue())
 	}
 	return errors.New("a stop was requested before the end of the shard could be recorded")
 }
@@ -267,6 +273,9 @@ func (c *ShardConsumer) cause() error {
 // closeSource stops reading; nothing fetched is handed over any more.
 func (c *ShardConsumer) closeSource() {
 	if c.source != nil {
+		c.mu.Lock()
+		c.reading = nil
+		c.mu.Unlock()
 		c.source.Close()
 		c.source = nil
 	}

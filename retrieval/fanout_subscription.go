@@ -91,7 +91,7 @@ func (s *subscriber) subscribe(ctx context.Context, consumer string, from *kines
 // close ends a subscription and gives its connection, or its part of one, back.
 func (sub *subscription) close() {
 	sub.alarm.Close()
-	sub.cancel(errClosed)
+	sub.cancel(errUnwanted)
 	if sub.body != nil {
 		_ = sub.body.Close()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/processor"
 )
 
 // busyAPI knows how many requests were under way at once.
@@ -107,6 +108,56 @@ func TestRequest_survivesAClientThatEndsItsGoroutine(t *testing.T) {
 		err := newReader(ctx, w.polling(), Start{}).request(ctx, func(context.Context) error { runtime.Goexit(); return nil })
 		if !errors.Is(err, errNoReturn) {
 			t.Errorf("error %v, want %v", err, errNoReturn)
+		}
+	})
+}
+
+// deafAPI answers requests about one shard only.
+type deafAPI struct {
+	KinesisAPI
+	hung atomic.Int64
+}
+
+func (a *deafAPI) GetShardIterator(ctx context.Context, in *kinesis.GetShardIteratorInput, opts ...func(*kinesis.Options)) (*kinesis.GetShardIteratorOutput, error) {
+	if *in.ShardId == shard0 {
+		return a.KinesisAPI.GetShardIterator(ctx, in, opts...)
+	}
+	a.hung.Add(1)
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// 500 requests a second may start whatever becomes of them, and 10,000 that hang for RequestTimeout each are 333.
+func TestPolling_readsAShardInTimeWhileThoseOfTenThousandOthersHang(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		const others = 10_000
+		api := &deafAPI{KinesisAPI: w.api}
+		w.api = api
+		p := w.polling()
+		var sources []processor.RecordSource
+		for i := range others {
+			sources = append(sources, w.open(ctx, p, fmt.Sprintf("hung-%d", i), checkpoint.TrimHorizon))
+		}
+		healthy := w.open(ctx, p, shard0, checkpoint.TrimHorizon)
+		time.Sleep(time.Minute)
+		for range 10 {
+			time.Sleep(10 * time.Second)
+			w.put(1)
+			began := time.Now()
+			w.take(ctx, healthy, 1)
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("a record was read after %v", took)
+			}
+		}
+		if n := api.hung.Load(); n < 2*others {
+			t.Errorf("%d requests hung, want several of each of %d shards", n, others)
+		}
+		began := time.Now()
+		for _, s := range append(sources, healthy) {
+			s.Close()
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v to close all", took)
 		}
 	})
 }

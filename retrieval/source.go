@@ -19,25 +19,27 @@ type source struct {
 	}
 	ctx context.Context //nolint:containedctx // given to Open
 
-	mu     sync.Mutex
-	cancel context.CancelCauseFunc // ends run; nil while it does not run
-	left   chan struct{}           // closed when the goroutine of run is gone; nil if nobody waits for that
-	alarm  func() (stopped bool)   // while the reader rests
-	closed bool
+	mu      sync.Mutex
+	cancel  context.CancelCauseFunc // ends run; nil while it does not run
+	left    chan struct{}           // closed when the goroutine of run is gone; nil if nobody waits for that
+	alarm   func() (stopped bool)   // while the reader rests
+	stopped bool                    // nothing is read any more
+	closed  bool
 }
 
 var _ processor.Announcer = (*source)(nil)
 
 var (
-	errClosed = errors.New("the source was closed")
-	errNoEnd  = errors.New("the source has no more records and not come to an end: it was closed, or a hook ended its goroutine instead of returning")
+	errUnwanted = errors.New("no more records are wanted")
+	errNoEnd    = errors.New("the source has no more records and not come to an end: it was stopped, or a hook ended its goroutine instead of returning")
 )
 
 // read gives the reader a goroutine, this one, until it rests or has ended.
 func (s *source) read() {
 	s.mu.Lock()
-	if s.closed { // just now
+	if s.stopped { // just now
 		s.mu.Unlock()
+		s.reader.queue.end()
 		return
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -53,12 +55,12 @@ func (s *source) read() {
 func (s *source) leave(rest time.Duration) {
 	s.reader.disarm()
 	s.mu.Lock()
-	s.cancel(errClosed)
+	s.cancel(errUnwanted)
 	s.cancel = nil
 	if s.left != nil {
 		close(s.left)
 	}
-	rests := rest > 0 && !s.closed
+	rests := rest > 0 && !s.stopped
 	if rests {
 		s.alarm = s.reader.clock.AfterFunc(rest, s.read)
 	}
@@ -97,8 +99,23 @@ func (s *source) Next(ctx context.Context) (processor.Batch, error) {
 // Await implements processor.Announcer.
 func (s *source) Await(ready func()) bool { return s.reader.queue.await(ready) }
 
+// Stop implements processor.Announcer.
+func (s *source) Stop() {
+	s.mu.Lock()
+	s.stopped = true
+	if s.cancel != nil {
+		s.cancel(errUnwanted)
+	}
+	rested := s.alarm != nil && s.alarm()
+	s.mu.Unlock()
+	if rested {
+		s.reader.queue.end()
+	}
+}
+
 // Close implements processor.RecordSource.
 func (s *source) Close() {
+	s.Stop()
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -109,10 +126,6 @@ func (s *source) Close() {
 	if s.cancel != nil {
 		left = make(chan struct{})
 		s.left = left
-		s.cancel(errClosed)
-	}
-	if s.alarm != nil {
-		s.alarm()
 	}
 	s.mu.Unlock()
 	if left != nil {

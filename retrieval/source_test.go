@@ -36,6 +36,32 @@ func TestSource_isClosedWhileItsReaderRests(t *testing.T) {
 	})
 }
 
+func TestSource_readsNoMoreOnceItIsStopped(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		for name, stopAfter := range map[string]time.Duration{
+			"before its first read": 0, "at rest": 10*time.Second + time.Nanosecond,
+		} {
+			s, _ := w.open(ctx, w.polling(), shard0, checkpoint.TrimHorizon).(*source)
+			time.Sleep(stopAfter)
+			s.Stop()
+			synctest.Wait()
+			fetches := len(w.fetches)
+			b, err := s.Next(ctx)
+			if stopAfter > 0 && err == nil { // what was fetched before
+				_, err = s.Next(ctx)
+			}
+			if err == nil {
+				t.Errorf("stopped %s, it says %+v", name, b)
+			}
+			time.Sleep(time.Minute)
+			if n := len(w.fetches); n != fetches {
+				t.Errorf("%d reads after it was stopped %s", n-fetches, name)
+			}
+			s.Close()
+		}
+	})
+}
+
 func TestSource_endsAHangingReadWhenItIsClosed(t *testing.T) {
 	bubble(t, 1, func(ctx context.Context, w *world) {
 		api := &stuckAPI{KinesisAPI: w.api, called: make(chan struct{})}
@@ -47,8 +73,8 @@ func TestSource_endsAHangingReadWhenItIsClosed(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %v to close", took)
 		}
-		if _, err := s.Next(ctx); !errors.Is(err, errClosed) {
-			t.Errorf("a closed source says %v, want %v", err, errClosed)
+		if _, err := s.Next(ctx); !errors.Is(err, errUnwanted) {
+			t.Errorf("a closed source says %v, want %v", err, errUnwanted)
 		}
 	})
 }

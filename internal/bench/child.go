@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,8 +174,50 @@ func idling(ctx context.Context, cfg config.Config, cloud aws.Config, s settings
 			}
 		}
 		say("idle: %d shards, each read after %.0f s\n", s.shards, time.Since(began).Seconds())
-		return watch(ctx, w, ended, s, &polls, say)
+		if err := calm(ctx, ended, s, &polls); err != nil {
+			return err
+		}
+		return collected(func() error { return watch(ctx, w, ended, s, &polls, say) }, say)
 	})
+}
+
+// calm waits until the shards are asked about as seldom as they are to be: an idle one is asked less and less often.
+func calm(ctx context.Context, ended <-chan struct{}, s settings, polls *atomic.Int64) error {
+	const look, most = 5 * time.Second, 4 * time.Minute
+	for began := time.Now(); s.idleTime > 0 && time.Since(began) < most; {
+		before := polls.Load()
+		if err := pause(ctx, ended, look); err != nil {
+			return err
+		}
+		if float64(polls.Load()-before) < 1.5*float64(s.shards)*look.Seconds()/s.idleTime.Seconds() {
+			break
+		}
+	}
+	return nil
+}
+
+// collected lets f look at the process as its environment has set up the garbage collector, and then as other settings do, to show what they
+// save and cost.
+func collected(f func() error, say printer) error {
+	const limit = 120 << 20
+	for _, c := range []struct {
+		name    string
+		percent int // 0: as it is
+		limit   int64
+	}{{name: "as the environment says, by default GOGC=100"}, {name: "GOGC=50", percent: 50}, {name: "GOMEMLIMIT=" + strings.ReplaceAll(mib(limit), " ", ""), percent: 100, limit: limit}} {
+		say(" %s:\n", c.name)
+		if c.percent > 0 {
+			defer debug.SetGCPercent(debug.SetGCPercent(c.percent))
+			debug.FreeOSMemory() // what the settings before needed
+		}
+		if c.limit > 0 {
+			defer debug.SetMemoryLimit(debug.SetMemoryLimit(c.limit))
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // still is a processor to which nothing comes.

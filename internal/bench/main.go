@@ -34,7 +34,7 @@ func main() {
 	flag.StringVar(&s.memprofile, "memprofile", "", "with -memory -only idle: write a heap profile of the worker to this file")
 	flag.IntVar(&s.shards, "shards", idleShards, "with -memory: idle shards")
 	flag.DurationVar(&s.idleTime, "idle-time", 0, "with -memory: Retrieval.MaxIdleTime of the worker with idle shards; 0: the default, 1s")
-	flag.DurationVar(&s.settle, "settle", time.Minute, "with -memory: how long the worker with idle shards is watched")
+	flag.DurationVar(&s.settle, "settle", time.Minute, "with -memory: how long the worker with idle shards is watched, with each of three settings of the garbage collector")
 	flag.StringVar(&s.child, "child", "", "for this program's own use: the scenario of a worker process")
 	flag.StringVar(&s.endpoint, "endpoint", "", "for this program's own use: where the worker process finds the server")
 	flag.Parse()
