@@ -248,15 +248,19 @@ func (c *consumers) err() error {
 
 // assignments returns what is held now, by lease key.
 func (c *consumers) assignments() []Assignment {
+	out := c.unsortedAssignments()
+	slices.SortFunc(out, func(a, b Assignment) int { return strings.Compare(a.LeaseKey, b.LeaseKey) })
+	return out
+}
+
+func (c *consumers) unsortedAssignments() []Assignment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]Assignment, 0, len(c.byKey))
 	for _, e := range c.byKey {
-		if e.held.Context().Err() != nil {
-			continue
+		if e.held.Context().Err() == nil {
+			out = append(out, e.assignment())
 		}
-		out = append(out, e.assignment())
 	}
-	slices.SortFunc(out, func(a, b Assignment) int { return strings.Compare(a.LeaseKey, b.LeaseKey) })
 	return out
 }

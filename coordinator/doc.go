@@ -30,6 +30,6 @@
 // # Goroutines
 //
 // Run owns, and waits for: the renewer's loop, the taker's loop, the watch on the table's KCL mode, one goroutine for
-// each lease with an unfinished shard, and one for each hand-off under way. A consumer whose user code does not return, not even after its context has ended, is
+// each lease with an unfinished shard in which something happens, and one for each hand-off under way. A consumer whose user code does not return, not even after its context has ended, is
 // the one thing Run cannot wait for; it then returns an error that names the shard and the method.
 package coordinator

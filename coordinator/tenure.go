@@ -84,6 +84,19 @@ func (c *consumers) follow(ctx context.Context, e *entry) {
 	returned = true
 }
 
+// awaitTurn waits for the tenure before this one, as long as this one has something to do.
+func (c *consumers) awaitTurn(e *entry) {
+	before := c.before(e)
+	if before == nil {
+		return
+	}
+	select {
+	case <-before.done.Done():
+	case <-e.stop.Done():
+	case <-e.held.Context().Done():
+	}
+}
+
 // awaitBefore returns when nothing of the tenures before this one runs any more.
 func (c *consumers) awaitBefore(e *entry) {
 	if before := c.before(e); before != nil {
@@ -110,12 +123,8 @@ func (c *consumers) before(e *entry) *entry {
 //
 // It reports whether that is over; if not, the consumer rests, and the entry must not be touched any more.
 func (c *consumers) live(ctx context.Context, e *entry) (over bool) {
-	if before := c.before(e); before != nil {
-		select {
-		case <-before.done.Done():
-		case <-e.stop.Done():
-		case <-e.held.Context().Done():
-		}
+	if e.running == nil { // else it goes on after a rest
+		c.awaitTurn(e)
 	}
 	if !c.consume(ctx, e) {
 		return false

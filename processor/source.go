@@ -2,7 +2,7 @@ package processor
 
 import "context"
 
-// RecordSource delivers one shard's records in order. It belongs to one consumer, which calls Next from one goroutine.
+// RecordSource delivers one shard's records in order. It belongs to one consumer, which calls Next from one goroutine at a time.
 // (KCL: RecordsPublisher)
 type RecordSource interface {
 	// Next returns the next batch. It blocks until there are records, until the shard has ended, or, when nothing

@@ -169,7 +169,7 @@ func idling(ctx context.Context, cfg config.Config, cloud aws.Config, s settings
 	began := time.Now()
 	return working(ctx, cfg, cloud, p, func(w *shardlease.Worker, ended <-chan struct{}) error {
 		for reads(w) < s.shards {
-			if err := pause(ctx, ended, 100*time.Millisecond); err != nil {
+			if err := pause(ctx, ended, time.Second); err != nil {
 				return err
 			}
 		}
