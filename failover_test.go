@@ -1,6 +1,7 @@
 package shardlease_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -100,6 +102,7 @@ type doomed struct {
 	mu     sync.Mutex
 	victim *fleettest.Worker    // who comes to an end
 	taken  map[string]time.Time // when another worker took a lease of the victim's
+	story  []string             // looks, takes and failures, for a report
 }
 
 // startDoomed starts a fleet and returns when it is at rest.
@@ -114,7 +117,11 @@ func startDoomed(t *testing.T, seed uint64) *doomed {
 		id := fmt.Sprint("w", i)
 		d.alive[id] = d.Start(id, func(c *config.Config) {
 			c.Retrieval.IdleTime, c.Retrieval.MaxIdleTime = 30*time.Second, time.Minute // records are not the point here
-			c.Hooks = &config.Hooks{LeaseTaken: d.note}
+			c.Hooks = &config.Hooks{
+				LeaseTaken:   func(e config.LeaseEvent) { d.tell("%+v", e); d.note(e) },
+				WorkerLooked: func(e config.LookEvent) { d.tell("%+v", e) },
+				Retried:      func(e config.RetryEvent) { d.tell("%+v", e) },
+			}
 		})
 		d.pause(2 * time.Second)
 	}
@@ -134,6 +141,13 @@ func (d *doomed) note(e config.LeaseEvent) {
 	if slices.ContainsFunc(d.victim.Assignments(), func(a shardlease.Assignment) bool { return a.LeaseKey == e.LeaseKey }) {
 		d.T.Errorf("seed %d: worker %s took lease %s while worker %s was still using it", d.seed, e.Worker, e.LeaseKey, e.From)
 	}
+}
+
+// tell adds to the story.
+func (d *doomed) tell(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.story = append(d.story, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // pause waits for a random part of at most.
@@ -167,7 +181,9 @@ func (d *doomed) end(how func(*fleettest.Worker)) (took []float64, leader bool) 
 	for _, a := range held {
 		at, ok := d.taken[a.LeaseKey]
 		if !ok {
-			d.T.Errorf("seed %d: lease %s of worker %s was not taken in %v", d.seed, a.LeaseKey, id, 3*failoverTime)
+			row, _ := json.Marshal(d.Rows()[a.LeaseKey]) // it is shown to people
+			d.T.Errorf("seed %d: lease %s of worker %s, which died at %v, was not taken in %v; its row %s; what happened:\n%s", d.seed, a.LeaseKey,
+				id, died.Format("04:05.000"), 3*failoverTime, row, strings.Join(d.story, "\n"))
 			at = time.Now()
 		}
 		took = append(took, at.Sub(died).Seconds()/failoverTime.Seconds())
