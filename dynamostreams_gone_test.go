@@ -256,6 +256,37 @@ func TestDynamoStreams_refusesLeasesWithRangesOfHashKeys(t *testing.T) {
 	}
 }
 
+// A worker that reads Kinesis, started with the name of an application that reads a table's stream, ends before it has made leases of its own,
+// which would end the others.
+func TestDynamoStreams_aWorkerOfKinesisDoesNotBeginAmongTheirLeases(t *testing.T) {
+	t.Parallel()
+	overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
+		f.PutItems(50, 5)
+		f.StartOnTable("w1")
+		f.WaitDelivered(time.Minute)
+		if err := f.Server.CreateStream("bills", 2); err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range []func(*config.Config){func(c *config.Config) { c.StreamName = "bills" }, func(c *config.Config) { c.StreamName, c.Streams = "", named("bills") }} {
+			cfg := fleettest.Config("kinesis")
+			change(&cfg)
+			w, err := shardlease.New(cfg, f.Server.ClientConfig("kinesis"), processor.Each(func(context.Context, processor.Record) error { return nil }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err = w.Run(ctx)
+			cancel()
+			if err == nil || !strings.Contains(err.Error(), "choose another ApplicationName") && !strings.Contains(err.Error(), "keys of the other form") {
+				t.Errorf("Run returned %v, want an error that says that the leases are those of a table's stream", err)
+			}
+		}
+		f.PutItems(50, 5)
+		f.WaitDelivered(time.Minute)
+		f.Check()
+	})
+}
+
 func TestNew_refusesWhatATablesStreamCannotHave(t *testing.T) {
 	t.Parallel()
 	cloud := emulator.New().AWSConfig()

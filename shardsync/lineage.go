@@ -46,18 +46,30 @@ func (s *HierarchicalShardSyncer) checkListing(shards []Shard) error {
 // errHasRanges is in the error about leases with ranges of hash keys.
 var errHasRanges = errors.New("leases of a table's stream have no range of hash keys")
 
-// foreign returns an error if leases are not of this stream: some have ranges of hash keys, which the Java adapter for DynamoDB Streams
+// foreign returns an error if leases are not of this stream. A stream of Kinesis has none that name a table's stream; of the others
+// see [otherHistory]. Of a table's stream some have ranges of hash keys, which the Java adapter for DynamoDB Streams
 // makes up and Kinesis has; or some are not finished and name another stream, or none. Their shards are not listed here, as if they had
 // been trimmed; to read on without them would leave out what is still to be read there.
 func (s *HierarchicalShardSyncer) foreign(have []leases.Lease) error {
+	doing := fmt.Sprintf("find the leases' places in stream %q", s.opts.Stream)
 	for _, l := range have {
+		if !s.opts.ByLineage {
+			if l.StreamARN == "" {
+				continue
+			}
+			return &PermanentError{
+				Doing:  doing,
+				Advice: "choose another ApplicationName, or read that stream, with shardlease.WithSource",
+				Err:    fmt.Errorf("%w: that of shard %s is one of %q, the stream of a DynamoDB table, and this worker reads a stream of Kinesis", ErrOtherHistory, l.Shard(), l.StreamARN),
+			}
+		}
 		if r := l.HashKeyRange; r.Known {
 			who := "an application that reads a stream of Kinesis, or another version of a library, has made it"
 			if r.Start.String() == "0" && r.End.String() == "1" {
 				who = "the Java adapter for DynamoDB Streams has made it, which gives every shard that range"
 			}
 			return &PermanentError{
-				Doing:  fmt.Sprintf("compare shards and leases of stream %q", s.opts.Stream),
+				Doing:  doing,
 				Advice: "choose another ApplicationName, or stop its workers and delete the table's rows; then reading starts at InitialPosition",
 				Err:    fmt.Errorf("%w, but that of shard %s has %s to %s: %s", errHasRanges, l.Shard(), r.Start, r.End, who),
 			}

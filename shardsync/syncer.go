@@ -107,6 +107,9 @@ func (s *HierarchicalShardSyncer) sync(ctx context.Context, ev *config.SyncEvent
 			return err
 		}
 		ev.Leases = len(have)
+		if err := s.foreign(have); err != nil {
+			return err
+		}
 		if patient {
 			s.warnOfOtherPosition(have)
 		}
@@ -210,13 +213,11 @@ func (s *HierarchicalShardSyncer) decideNow(ctx context.Context, have []leases.L
 			return err
 		}
 		ev.Shards = len(d.shards)
-		if s.opts.ByLineage {
-			err = s.foreign(have)
-		} else if err = otherHistory(d.shards, have); err != nil {
-			err = s.explained(err)
-		}
-		if err != nil {
+		if err := s.foreign(have); err != nil {
 			return err
+		}
+		if err := otherHistory(d.shards, have); err != nil && !s.opts.ByLineage {
+			return s.explained(err)
 		}
 		d.missing, err = DetermineNewLeases(d.shards, have, s.opts.From)
 	}
