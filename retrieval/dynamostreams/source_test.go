@@ -256,72 +256,6 @@ func TestSource_leavesOutWhatIsOlderThanTheTimeOfLatest(t *testing.T) {
 	})
 }
 
-// A position that was trimmed is told, and reading goes on with the oldest record that is left; also if it is trimmed while the
-// reader stands there.
-func TestSource_goesOnFromTheOldestRecordThatIsLeft(t *testing.T) {
-	t.Parallel()
-	over(t, func(w *world) {
-		w.put(0, 3)
-		s := w.open(retrieval.Start{})
-		_, last, _ := w.take(s, 3)
-		s.Close()
-		w.put(3, 5)
-		time.Sleep(25 * time.Hour)
-		w.put(5, 8)
-		s = w.open(retrieval.Start{From: last})
-		defer s.Close()
-		got, _, _ := w.take(s, 3)
-		w.equal("what is left", numbers(5, 8), got)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if len(w.trims) != 1 || w.trims[0].Position != last.SequenceNumber {
-			w.Errorf("what was told is %+v", w.trims)
-		}
-	}, emulator.WithTableStreamShardLife(1000*time.Hour))
-}
-
-func TestSource_survivesEachFault(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		effect emulator.Effect
-		told   string
-	}{
-		"throttled":        {emulator.Throttle(), "Rate exceeded"},
-		"500":              {emulator.Fail(500, "InternalServerError", "trouble"), "InternalServerError"},
-		"503 without code": {emulator.Fail(503, "", ""), "503"},
-		"lost reply":       {emulator.DropReply(), "reset"},
-		"cut body":         {emulator.CutBody(10), ""},
-		"refused":          {emulator.Refuse(), "refused"},
-		"expired":          {emulator.Fail(400, "ExpiredIteratorException", "too old"), "ExpiredIterator"},
-		"trimmed":          {emulator.Fail(400, "TrimmedDataAccessException", "gone"), "TrimmedDataAccess"},
-		"access denied":    {emulator.Fail(400, "AccessDeniedException", "not yours"), "AccessDenied"},
-		"unknown token":    {emulator.Fail(400, "UnrecognizedClientException", "who?"), "UnrecognizedClient"},
-		"bad signature":    {emulator.Fail(400, "InvalidSignatureException", "clock"), "InvalidSignature"},
-		"silence":          {emulator.DelayReply(2 * time.Minute), "took longer than 30s"},
-		"validation":       {emulator.Fail(400, "ValidationException", "no"), "ValidationException"},
-	} {
-		for _, operation := range []string{"GetRecords", "GetShardIterator"} {
-			t.Run(name+" "+operation, func(t *testing.T) {
-				t.Parallel()
-				over(t, func(w *world) {
-					w.put(0, 250)
-					id := w.shards()[0].ID
-					w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: operation, Times: 3, Effect: c.effect})
-					s := w.open(retrieval.Start{ShardID: id})
-					defer s.Close()
-					got, _, _ := w.take(s, 250)
-					w.equal("the changes", numbers(0, 250), got)
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					if operation == "GetRecords" && (len(w.faults) == 0 || !strings.Contains(w.faults[0], c.told)) {
-						w.Errorf("told: %q, want %q", w.faults, c.told)
-					}
-				})
-			})
-		}
-	}
-}
-
 // A stream that was disabled has shards that nothing follows.
 func TestSource_aShardOfADisabledStreamEndsWithoutChildren(t *testing.T) {
 	t.Parallel()
@@ -338,17 +272,6 @@ func TestSource_aShardOfADisabledStreamEndsWithoutChildren(t *testing.T) {
 		w.equal("the changes", numbers(0, 3), got)
 		if end == nil || len(end.Children) != 0 || end.Gone {
 			w.Errorf("the end is %+v, want one without children", end)
-		}
-	})
-}
-
-func TestSource_saysWhichPermissionsAreMissing(t *testing.T) {
-	t.Parallel()
-	over(t, func(w *world) {
-		w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Effect: emulator.Fail(400, "AccessDeniedException", "not yours")})
-		_, err := w.detector().ListShards(w.ctx, "orders", shardsync.Filter{})
-		if !errors.Is(err, shardsync.ErrNotAllowed) || !strings.Contains(err.Error(), "allow them dynamodb:DescribeStream, dynamodb:GetShardIterator and dynamodb:GetRecords on stream orders") {
-			w.Errorf("listing without permission: %v", err)
 		}
 	})
 }
@@ -406,32 +329,4 @@ func TestSource_keepsItsWayThroughWhatIsOlder(t *testing.T) {
 			w.Errorf("%d requests, want three pages, three that were refused, and a look or two behind the end", n.Requests)
 		}
 	})
-}
-
-// Records are trimmed behind which a reader lags that was answered a short while ago.
-func TestSource_tellsOfWhatIsTrimmedUnderAReaderThatLags(t *testing.T) {
-	t.Parallel()
-	for name, operation := range map[string]string{"its iterator": "GetRecords", "a new one": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			over(t, func(w *world) {
-				w.put(0, 3)
-				s := w.open(retrieval.Start{})
-				defer s.Close()
-				_, last, _ := w.take(s, 3)
-				restore := w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: operation, Effect: emulator.Freeze()})
-				w.put(3, 5)
-				time.Sleep(2 * time.Hour)
-				w.put(5, 8)
-				restore()
-				got, _, _ := w.take(s, 3)
-				w.equal("what is left", numbers(5, 8), got)
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				if len(w.trims) != 1 || w.trims[0].Position != last.SequenceNumber {
-					w.Errorf("what was told is %+v", w.trims)
-				}
-			}, emulator.WithTableStreamShardLife(1000*time.Hour), emulator.WithTableStreamRetention(time.Hour), emulator.WithIteratorTTL(100*time.Hour))
-		})
-	}
 }
