@@ -43,6 +43,24 @@ func (s *HierarchicalShardSyncer) checkListing(shards []Shard) error {
 	return nil
 }
 
+// current reports whether a listing knows the stream as it was when the leases were made. One that is older shows shards that were read to
+// their end, and whose rows are gone, as if nothing followed them: they would get leases again, and be read twice. There is no ring here
+// that is whole all the same. The ids of a table's stream begin with the time of a shard's birth, so an unfinished lease of a shard that is
+// younger than all that is listed tells it. If it is the lease of a shard that has left the stream, whoever reads it finishes it. The
+// error wraps [ErrInconsistent].
+func current(shards []Shard, have []leases.Lease) error {
+	youngest := ""
+	for _, s := range shards {
+		youngest = max(youngest, s.ID)
+	}
+	for _, l := range have {
+		if id := l.Shard(); !l.Finished() && id > youngest {
+			return fmt.Errorf("%w: it shows no shard younger than %s, and shard %s, which follows, has a lease: it is old", ErrInconsistent, youngest, id)
+		}
+	}
+	return nil
+}
+
 // errHasRanges is in the error about leases with ranges of hash keys.
 var errHasRanges = errors.New("leases of a table's stream have no range of hash keys")
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/leases"
 )
 
@@ -26,6 +27,32 @@ func TestOfTableStream_refusesTheLeasesOfAnotherStream(t *testing.T) {
 		}
 		if !errors.Is(err, ErrOtherHistory) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), mine) {
 			t.Errorf("a lease of %q: %v, want %q", of, err, want)
+		}
+	}
+}
+
+// What was read to its end, and whose row is gone, must not get a lease again because an old listing shows it as open.
+func TestCurrent_refusesAListingThatIsOlderThanTheLeases(t *testing.T) {
+	t.Parallel()
+	const root, child, grandchild = "shardId-00000001536611227703-aa", "shardId-00000001536625627703-bb", "shardId-00000001536640027703-cc"
+	unfinished := []leases.Lease{{Key: grandchild, ParentShardIDs: []string{child}, Checkpoint: checkpoint.TrimHorizon}}
+	for name, c := range map[string]struct {
+		listed []string
+		have   []leases.Lease
+		old    bool
+	}{
+		"from before the roots ended":         {[]string{root}, unfinished, true},
+		"from before the children ended":      {[]string{root, child}, unfinished, true},
+		"as it is":                            {[]string{root, child, grandchild}, unfinished, false},
+		"with shards that have no leases yet": {[]string{child, grandchild, "shardId-00000001536654427703-00"}, unfinished, false},
+		"the lease that says so is finished":  {[]string{root}, []leases.Lease{{Key: grandchild, Checkpoint: checkpoint.ShardEnd}}, false},
+	} {
+		var shards []Shard
+		for _, id := range c.listed {
+			shards = append(shards, Shard{ID: id})
+		}
+		if err := current(shards, c.have); errors.Is(err, ErrInconsistent) != c.old || !c.old && err != nil {
+			t.Errorf("%s: %v, want that it is old: %t", name, err, c.old)
 		}
 	}
 }

@@ -216,8 +216,13 @@ func (s *HierarchicalShardSyncer) decideNow(ctx context.Context, have []leases.L
 		if err := s.foreign(have); err != nil {
 			return err
 		}
-		if err := otherHistory(d.shards, have); err != nil && !s.opts.ByLineage {
-			return s.explained(err)
+		if s.opts.ByLineage {
+			err = current(d.shards, have)
+		} else if err = otherHistory(d.shards, have); err != nil {
+			err = s.explained(err)
+		}
+		if err != nil {
+			return err
 		}
 		d.missing, err = DetermineNewLeases(d.shards, have, s.opts.From)
 	}
