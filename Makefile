@@ -109,8 +109,8 @@ SIM := GOGC=1000 GODEBUG=gcshrinkstackoff=1 go test -count=1 -timeout 24h -v -ar
 SIM_LAST := awk '/^schedules /{last=$$0; next} {print} END{print last}'
 
 .PHONY: sim
-sim: ## whole fleets under seeded faults in virtual time (SCHEDULES=2000, or HOURS=n of real time; SEED=n)
-	@set -o pipefail; $(SIM) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) $(if $(HOURS),-hours $(HOURS),-schedules $(or $(SCHEDULES),2000)) | $(SIM_LAST)
+sim: ## whole fleets under seeded faults in virtual time (SCHEDULES=2000, or HOURS=n of real time; SEED=n; KIND=table, streams, fan-out or trims for such alone)
+	@set -o pipefail; $(SIM) $(if $(KIND),-kind $(KIND)) -seed $(if $(filter-out 0,$(SEED)),$(SEED),$$RANDOM$$RANDOM) $(if $(HOURS),-hours $(HOURS),-schedules $(or $(SCHEDULES),2000)) | $(SIM_LAST)
 
 .PHONY: sim-some
 sim-some: ## some of them, as CI does each time: 300 fixed ones and 100 fresh ones

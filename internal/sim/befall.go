@@ -42,7 +42,13 @@ func (w *world) happen(f *Fault) {
 	case Stop, Suspend, Drift, Slow:
 		w.disturb(places[0], f)
 	case Split:
-		w.j.note("", "", "%s", w.split(f.Pick))
+		if w.s.Table {
+			w.j.note("", "", "%s", w.splitTable(f.Pick))
+		} else {
+			w.j.note("", "", "%s", w.split(f.Pick))
+		}
+	case Roll:
+		w.j.note("", "", "%s", w.roll())
 	case Merge:
 		w.j.note("", "", "%s", w.merge(f.Pick))
 	case Strategy:
@@ -92,10 +98,10 @@ func (w *world) trouble(p *place, f *Fault) (ends []func()) {
 	case HangTable:
 		inject(emulator.DynamoDB, 0, emulator.Freeze())
 	case CutStream:
-		inject(emulator.Kinesis, 0, emulator.Refuse())
+		inject(w.s.service(), 0, emulator.Refuse())
 		p.tap.severs()
 	case HangStream:
-		inject(emulator.Kinesis, 0, emulator.Freeze())
+		inject(w.s.service(), 0, emulator.Freeze())
 		ends = append(ends, p.tap.hangs())
 	case LostReplies:
 		inject(emulator.DynamoDB, f.Part, emulator.DropReply())
@@ -103,22 +109,22 @@ func (w *world) trouble(p *place, f *Fault) (ends []func()) {
 		inject(emulator.DynamoDB, f.Part, emulator.DelayReply(f.Delay))
 	case CutReplies:
 		inject(emulator.DynamoDB, f.Part, emulator.CutBody(40))
-		inject(emulator.Kinesis, f.Part, emulator.CutBody(40))
+		inject(w.s.service(), f.Part, emulator.CutBody(40))
 	case ThrottleTable:
 		inject(emulator.DynamoDB, f.Part, emulator.Throttle())
 	case ThrottleStream:
-		inject(emulator.Kinesis, f.Part, emulator.Throttle())
+		inject(w.s.service(), f.Part, emulator.Throttle())
 	case TableErrors:
 		inject(emulator.DynamoDB, f.Part, broken)
 	case StreamErrors:
-		inject(emulator.Kinesis, f.Part, broken)
+		inject(w.s.service(), f.Part, broken)
 	case CutEvents, SilentEvents, TakenEvents:
 		rule := emulator.Rule{Client: p.client, Operation: "SubscribeToShard", Probability: f.Part, Seed: f.Pick + uint64(p.n), Effect: f.events()}
 		ends = append(ends, w.server.Inject(rule))
 	case LateRequests:
 		ends = append(ends, p.tap.makeLate(f.Part, f.Delay))
 	case StaleShards:
-		ends = append(ends, p.tap.makeStale("ListShards"))
+		ends = append(ends, p.tap.makeStale(w.s.listing()))
 	case StaleScans:
 		ends = append(ends, p.tap.makeStale("Scan"))
 	case SlowUser, FailingUser, PanickingUser:
@@ -326,6 +332,7 @@ func (w *world) deleteStream() {
 // restore ends every fault, completes a change of strategy, and fills the places that have no process, unless the fleet was made smaller: then it needs one.
 func (w *world) restore() {
 	w.mend()
+	w.descent()
 	w.faults.Wait()
 	w.mu.Lock()
 	all := slices.Clone(w.all)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -20,6 +21,12 @@ import (
 func (w *world) dynamodb(cloud aws.Config) *dynamodb.Client {
 	return dynamodb.NewFromConfig(cloud, func(o *dynamodb.Options) {
 		o.DisableValidateResponseChecksum = true
+		o.APIOptions = append(o.APIOptions, lighten)
+	})
+}
+
+func (w *world) streamsOf(cloud aws.Config) *dynamodbstreams.Client {
+	return dynamodbstreams.NewFromConfig(cloud, func(o *dynamodbstreams.Options) {
 		o.APIOptions = append(o.APIOptions, lighten)
 	})
 }

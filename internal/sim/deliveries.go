@@ -135,12 +135,12 @@ func (j *judge) handle(t *tenure, rec record) bool {
 
 // between reports whether all records of a key after one and before another need not be there.
 func (j *judge) between(key string, after, before int) bool {
-	if j.trimmed == 0 && j.from == 0 || before <= after {
+	if !j.may && j.from == 0 || before <= after {
 		return false
 	}
 	for _, put := range j.put {
-		for _, p := range put {
-			if p.key == key && p.n > after && p.n < before && !j.gone(p) {
+		for i := range put {
+			if p := &put[i]; p.key == key && p.n > after && p.n < before && !j.excused(p) {
 				return false
 			}
 		}

@@ -4,7 +4,8 @@
 // lives through it in a testing/synctest bubble, with real workers, the real SDK and one emulator, each worker by a clock of
 // its own: a crash, a pause, a network that loses, delays and repeats, a table that is away, reshards, deployments, user
 // code that fails. Then everything is mended, and the fleet has a bounded time to be as if nothing had happened. One schedule in
-// five is of workers of two or three streams, and in one in five some or all read by enhanced fan-out (fanout.go).
+// five is of workers of two or three streams, and in one in five some or all read by enhanced fan-out (fanout.go). One in
+// eight is of workers that read the stream of a DynamoDB table (tablestream.go).
 //
 // What is judged, and by what:
 //
@@ -12,6 +13,7 @@
 //     neither go back nor run ahead of what was handled, deletions, hash keys without a lease;
 //   - every call of user code (deliveries.go): loss, order of keys, order across reshards, two owners at once, calls after
 //     the end;
+//   - what retention takes before it was read (trimmed.go): told, and nothing else told;
 //   - what workers were answered (register.go): linearizable as a register, lost replies included;
 //   - the end of the schedule (settle.go): everything delivered, shared evenly, quiet and frugal, cleaned up, stopped, nothing leaked.
 //

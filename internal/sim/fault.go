@@ -32,7 +32,7 @@ const (
 	ThrottleStream             // a part of the requests to the stream is throttled
 	TableErrors                // a part of the requests to the table fails with status 500
 	StreamErrors               // a part of the requests to the stream fails with status 500
-	StaleShards                // ListShards answers as it did before, for Lasts
+	StaleShards                // ListShards, or DescribeStream of a table's stream, answers as it did before, for Lasts
 	StaleScans                 // listings of the table answer as they did before, for Lasts
 	Split                      // a shard is split
 	Merge                      // two shards are merged
@@ -47,6 +47,7 @@ const (
 	SilentEvents               // a part of them brings nothing any more
 	TakenEvents                // a part of them is refused, or ends, with ResourceInUse
 	LostConsumer               // the registration of the fleet's consumer is removed
+	Roll                       // all shards of a table's stream end, and one follows each
 	Night                      // everybody crashes, and a day and an hour later others start: what was not read is trimmed
 	DeleteStream               // the stream is deleted, for good
 )
@@ -58,7 +59,7 @@ var kindNames = [kinds]string{
 	"hang-stream", "outage", "lost-replies", "late-replies", "late-requests", "late-then-cut", "cut-replies", "throttle-table",
 	"throttle-stream", "table-errors", "stream-errors", "stale-shards", "stale-scans", "split", "merge", "deploy",
 	"strategy", "scale-out", "scale-in", "slow-user", "failing-user", "panicking-user", "cut-events", "silent-events",
-	"taken-events", "lost-consumer", "night", "delete-stream",
+	"taken-events", "lost-consumer", "roll", "night", "delete-stream",
 }
 
 func (k Kind) String() string { return kindNames[k] }

@@ -16,7 +16,7 @@ type event struct {
 
 // Violation is a promise that was seen broken.
 type Violation struct {
-	Promise string // S1 to S8, L1 to L5, O1 to O7 as docs name them, or "linearizable"
+	Promise string // S1 to S8, L1 to L5, O1 to O8 as docs name them, or "linearizable"
 	At      time.Duration
 	Process string
 	Lease   string

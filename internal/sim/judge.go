@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,6 @@ import (
 // anybody.
 type judge struct {
 	*history
-	failover time.Duration
 	prefixes []string // of the keys of each stream's leases
 
 	twins atomic.Int32 // pairs of processes with one worker id: see enter
@@ -22,8 +22,8 @@ type judge struct {
 	deleted map[string]bool // keys of rows that were deleted
 	covered bool            // the rows have once covered the whole ring
 	moves   int             // how often a lease changed hands
-	trimmed time.Duration   // since the start: what was put before is not there any more
 	from    time.Duration   // since the start: what was put before need not be read
+	trims
 
 	put     map[string][]putRecord // by lease, in order
 	checked map[string]int         // by shard: so many of put were found handled under a checkpoint
@@ -41,14 +41,20 @@ type record struct {
 
 type putRecord struct {
 	record
+	lease  string // of its shard
 	number string // its sequence number
 	at     time.Duration
+	told   bool // it lies in a gap that a Trimmed hook named
 }
 
-func newJudge(h *history, failover time.Duration, prefixes []string) *judge {
+func newJudge(h *history, s Schedule) *judge {
 	return &judge{
-		history: h, failover: failover, prefixes: prefixes, rows: map[string]*row{}, deleted: map[string]bool{}, put: map[string][]putRecord{},
+		history: h, prefixes: s.prefixes(), rows: map[string]*row{}, deleted: map[string]bool{}, put: map[string][]putRecord{},
 		checked: map[string]int{}, handled: map[record]bool{}, newest: map[string]int{},
+		trims: trims{
+			retention: cmp.Or(s.Retention, day), may: s.Retention > 0, lives: map[string]*life{}, parents: map[string][]string{},
+			closed: map[string]time.Duration{}, gone: map[string]bool{},
+		},
 	}
 }
 
@@ -56,17 +62,24 @@ func newJudge(h *history, failover time.Duration, prefixes []string) *judge {
 func (j *judge) produced(shard, number, key string, n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.put[shard] = append(j.put[shard], putRecord{record{key, n}, number, time.Since(j.began)})
+	j.put[shard] = append(j.put[shard], putRecord{record: record{key, n}, lease: shard, number: number, at: time.Since(j.began)})
 	j.total++
 }
 
-// missing is how many records were not handled and are not lost by an announced trim, and some of them.
+// countPut is how many records a shard got.
+func (j *judge) countPut(shard string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.put[shard])
+}
+
+// missing is how many records were not handled and are still in the stream, or were a moment ago, and some of them.
 func (j *judge) missing() (n int, some []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for shard, put := range j.put {
-		for _, p := range put {
-			if !j.handled[p.record] && !j.gone(p) {
+		for i := range put {
+			if p := &put[i]; !j.handled[p.record] && !j.excused(p) && !j.past(p) {
 				if n++; len(some) < 5 {
 					some = append(some, p.String()+" in "+shard)
 				}
@@ -77,9 +90,6 @@ func (j *judge) missing() (n int, some []string) {
 	return n, some
 }
 
-// gone reports whether a record was trimmed before anybody may have read it, or lies before the place where the application started.
-func (j *judge) gone(p putRecord) bool { return p.at <= max(j.trimmed, j.from) }
-
 // startsAt tells where the application starts: what was put before need not be read.
 func (j *judge) startsAt(at time.Time) {
 	j.mu.Lock()
@@ -87,18 +97,11 @@ func (j *judge) startsAt(at time.Time) {
 	j.from = at.Sub(j.began)
 }
 
-// trim announces that everything put so far may be gone.
-func (j *judge) trim() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.trimmed = time.Since(j.began)
-}
-
 // unhandled returns a record of the shard up to a sequence number that nobody has handled.
 func (j *judge) unhandled(shard, number string) (p putRecord, found bool) {
 	put := j.put[shard]
 	for i := j.checked[shard]; i < len(put) && compareNumbers(put[i].number, number) <= 0; i++ {
-		if !j.handled[put[i].record] && !j.gone(put[i]) {
+		if !j.handled[put[i].record] && !j.excused(&put[i]) {
 			return put[i], true
 		}
 		j.checked[shard] = i + 1

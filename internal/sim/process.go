@@ -85,8 +85,11 @@ func (w *world) start(p *place, id string) {
 	x := &process{w: w, place: p, name: name, id: id, strategy: w.strategy(), m: newMachine(), done: make(chan struct{}), tenures: map[string]*tenure{}}
 	cfg := w.config(x)
 	cloud := w.cloud(p.client, func(next http.RoundTripper) http.RoundTripper { return &tap{process: x, next: next} })
-	worker, err := shardlease.New(cfg, cloud, x.processor,
-		shardlease.WithDynamoDB(dynamoDB{w.dynamodb(cloud), &w.hands}), shardlease.WithKinesis(kinesisClient{w.kinesisOf(cloud), &w.hands}))
+	source := shardlease.WithKinesis(kinesisClient{w.kinesisOf(cloud), &w.hands})
+	if w.s.Table {
+		source = w.source(cloud)
+	}
+	worker, err := shardlease.New(cfg, cloud, x.processor, shardlease.WithDynamoDB(dynamoDB{w.dynamodb(cloud), &w.hands}), source)
 	if err != nil {
 		w.j.violate("L0", name, "", "it cannot be made: %v", err)
 		close(x.done)
@@ -130,6 +133,9 @@ func (w *world) config(x *process) config.Config {
 	if s.Streams > 1 {
 		c.StreamName, c.Streams = "", s.streams()
 	}
+	if s.Table {
+		c.StreamName, c.StreamARN = "", w.arn
+	}
 	c.WorkerID, c.InitialPosition = x.id, w.from
 	c.Logger = slog.New(&logTap{x})
 	m := &c.LeaseManagement
@@ -169,6 +175,7 @@ func (w *world) hooks(x *process) *config.Hooks {
 				return fmt.Sprintf("checkpoint %s written, pending %t", shortNumber(e.SequenceNumber), e.Pending)
 			})
 		},
+		Trimmed: func(e config.TrimmedEvent) { w.j.heard(x, e) },
 		Subscribed: func(e config.SubscribeEvent) {
 			w.j.add(x.name, e.LeaseKey, func() string {
 				return fmt.Sprintf("subscribes at %s %s, error %v", e.Position, shortNumber(e.SequenceNumber), e.Err)

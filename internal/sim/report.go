@@ -108,10 +108,10 @@ func (r Result) WriteTo(dir string) (files []string, err error) {
 
 // Total adds results up.
 type Total struct {
-	Schedules, Faults, Records, Twice, Violations, Unchecked int
-	Calls                                                    int64
-	Virtual                                                  time.Duration
-	deliver, settle, stop                                    []time.Duration
+	Schedules, Faults, Records, Twice, Gaps, Lost, Violations, Unchecked int
+	Calls                                                                int64
+	Virtual                                                              time.Duration
+	deliver, settle, stop                                                []time.Duration
 }
 
 // Add adds one result.
@@ -120,6 +120,8 @@ func (t *Total) Add(r Result) {
 	t.Faults += r.Faults
 	t.Records += r.Records
 	t.Twice += r.Twice
+	t.Gaps += r.Gaps
+	t.Lost += r.Lost
 	t.Calls += r.Calls
 	t.Virtual += r.Virtual
 	if len(r.Violations) > 0 {
@@ -139,8 +141,8 @@ func (t *Total) String() string {
 
 // Details are the line before it.
 func (t *Total) Details() string {
-	return fmt.Sprintf("sdk_calls %d handled_again %d register_unchecked %d; after mending: all delivered within %s, shared and cleaned up within %s, stopped within %s",
-		t.Calls, t.Twice, t.Unchecked, spread(t.deliver), spread(t.settle), spread(t.stop))
+	return fmt.Sprintf("sdk_calls %d handled_again %d gaps_told %d with_lost_records %d register_unchecked %d; after mending: all delivered within %s, shared and cleaned up within %s, stopped within %s",
+		t.Calls, t.Twice, t.Gaps, t.Lost, t.Unchecked, spread(t.deliver), spread(t.settle), spread(t.stop))
 }
 
 func spread(d []time.Duration) string {

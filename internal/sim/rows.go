@@ -44,6 +44,7 @@ func (j *judge) changed(c emulator.ItemChange) {
 			j.from = time.Since(j.began) // whoever made it has asked for the time before
 		}
 		j.rows[key] = &row{item: c.New, retired: map[string]bool{}}
+		j.lived(key, c.New.Text("checkpoint"))
 		j.covered = j.covered || j.hole() == ""
 		return
 	case !c.New.Exists():
@@ -58,7 +59,7 @@ func (j *judge) changed(c emulator.ItemChange) {
 	ended := c.New.Text("checkpoint") == shardEnd && c.Old.Text("checkpoint") != shardEnd
 	// A shard whose children were resharded and trimmed before anybody saw them has heirs that nobody can name: they get their
 	// leases from the other parents, or from the audit, and settle waits for them.
-	if (ended || !c.New.Exists()) && j.covered && j.trimmed == 0 {
+	if (ended || !c.New.Exists()) && j.covered && !j.may {
 		if at := j.hole(); at != "" {
 			j.violate("S5", c.Client, key, "after this write no lease that is not ended covers hash key %s", at)
 		}
@@ -81,7 +82,7 @@ func (j *judge) deletedRow(client, key string, old emulator.Item) {
 		switch c := j.rows[kin(key, child)]; {
 		case c == nil && !j.deleted[kin(key, child)]:
 			j.violate("S6", client, key, "deleted although its child %s has no row", child)
-		case c != nil && j.trimmed == 0 && compareNumbers(c.item.Text("checkpoint"), "LATEST") <= 0:
+		case c != nil && !j.may && compareNumbers(c.item.Text("checkpoint"), "LATEST") <= 0:
 			j.violate("S6", client, key, "deleted although its child %s stands at %s", child, c.item.Text("checkpoint"))
 		}
 	}
@@ -138,12 +139,17 @@ func (j *judge) tenureWrite(client, key string, r *row, c emulator.ItemChange) {
 	case to == from && number(c.New, "checkpointSubSequenceNumber") < number(c.Old, "checkpointSubSequenceNumber"):
 		j.violate("S2", client, key, "the checkpoint goes back within %s", from)
 	}
-	if p, found := j.unhandled(key, to); found {
+	j.lived(key, to)
+	switch p, found := j.unhandled(key, to); {
+	case found && j.past(&p):
+		j.violate("O8", client, key, "the checkpoint %s covers %s (number %s), which has left the stream unread, and nobody told that", to, p, p.number)
+	case found:
 		j.violate("S3", client, key, "the checkpoint %s covers %s (number %s), which nobody has handled", to, p, p.number)
 	}
 	if to == shardEnd {
+		j.finishedGone(client, key, r.since)
 		children := c.New.Members("childShardIds")
-		if len(children) == 0 && j.trimmed == 0 {
+		if len(children) == 0 && !j.may {
 			j.violate("S5", client, key, "ended without children")
 		}
 		for _, child := range children {
@@ -304,10 +310,13 @@ func describeChange(c emulator.ItemChange) string {
 		shortNonce(c.New.Text("tenure", "nonce")), strings.Join(what, ", "))
 }
 
-// shortNumber keeps of the emulator's sequence numbers the count within the shard, which is all that differs.
+// shortNumber keeps of the emulator's sequence numbers the count within the shard, of a table's stream within that, which is all that differs.
 func shortNumber(s string) string {
 	if len(s) == 56 && strings.Trim(s, "0123456789") == "" {
 		return "#" + cmp.Or(strings.TrimLeft(s[22:36], "0"), "0")
+	}
+	if len(s) == 25 && s[0] == '1' && s[20:] == "00007" { // of a table's stream
+		return "#" + cmp.Or(strings.TrimLeft(s[1:20], "0"), "0")
 	}
 	return s
 }

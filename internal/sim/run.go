@@ -20,6 +20,8 @@ type Result struct {
 	Faults     int           // that happened
 	Records    int           // put
 	Twice      int           // records handled again
+	Gaps       int           // that Trimmed hooks told
+	Lost       int           // records that nobody handled, in such gaps
 	Calls      int64         // of the SDK
 	Writes     int           // of the lease table
 	Deliver    time.Duration // from the mending to the last record
@@ -57,6 +59,7 @@ func Run(t *testing.T, s Schedule) (r Result) {
 	}
 	r.Violations = append(w.j.violations, r.Violations...)
 	r.events, r.Calls, r.Faults, r.Records, r.Twice = w.j.events, w.calls.Load(), w.applied, w.j.total, w.j.twice
+	r.Gaps, r.Lost = w.j.lost()
 	result, info := w.register.check(checkLimit)
 	r.Writes = len(w.register.ops)
 	switch result {

@@ -33,7 +33,10 @@ type Schedule struct {
 	// Reading is who reads by fan-out, SubscriptionTTL when subscriptions end; zero if nobody does.
 	Reading         Reading
 	SubscriptionTTL time.Duration
-	Faults          []Fault // by time
+	// Table: the stream is a DynamoDB table's, which keeps records for Retention; zero: a day.
+	Table     bool
+	Retention time.Duration
+	Faults    []Fault // by time
 }
 
 // From is where the application starts in the stream.
@@ -80,7 +83,7 @@ func (k Kind) weight() int {
 		return 2
 	case Slow, CutReplies, ThrottleStream, StreamErrors, Strategy:
 		return 1
-	case CutEvents, SilentEvents, TakenEvents, LostConsumer, Night, DeleteStream: // placed by hand, see Draw
+	case CutEvents, SilentEvents, TakenEvents, LostConsumer, Roll, Night, DeleteStream: // placed by hand, see Draw
 		return 0
 	}
 	return 0
@@ -135,6 +138,7 @@ func Draw(seed uint64, lasts time.Duration) Schedule {
 		s.From = Latest + From(from)
 	}
 	s.pushing()
+	s.overTable()
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return s
 }
@@ -172,7 +176,7 @@ func (s Schedule) draw(r *rand.Rand, k Kind) Fault {
 		f.Lasts, f.Delay = between(d, 5*d), between(d/4, 2*d)
 	case FailingUser, PanickingUser:
 		f.Lasts, f.Part = between(d, 5*d), 0.2+0.6*r.Float64()
-	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, LostConsumer, Night, DeleteStream:
+	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, LostConsumer, Roll, Night, DeleteStream:
 	}
 	switch k {
 	case LostReplies, CutReplies, ThrottleTable, TableErrors, LateReplies, LateRequests, StaleShards, StaleScans, SlowUser,
@@ -180,7 +184,7 @@ func (s Schedule) draw(r *rand.Rand, k Kind) Fault {
 		if r.IntN(2) == 0 {
 			f.Worker = -1
 		}
-	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, StreamErrors, ThrottleStream, Outage, LostConsumer, Night, DeleteStream:
+	case Split, Merge, Deploy, Strategy, ScaleOut, ScaleIn, StreamErrors, ThrottleStream, Outage, LostConsumer, Roll, Night, DeleteStream:
 		f.Worker = -1
 	case Crash, CrashSameID, Replace, Stop, Suspend, Drift, Slow, CutTable, HangTable, LateThenCut, CutStream, HangStream:
 	}
@@ -208,6 +212,22 @@ func (s Schedule) has(k Kind) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Kind == k })
 }
 
+// Is reports whether a schedule is of a kind of fleets: of those that read a table's stream ("table"), several streams ("streams"), by fan-out
+// ("fan-out"), or that lose records to retention ("trims"). All are of kind "".
+func (s Schedule) Is(kind string) bool {
+	switch kind {
+	case "table":
+		return s.Table
+	case "streams":
+		return s.Streams > 1
+	case "fan-out":
+		return s.Reading != ByPolling
+	case "trims":
+		return s.trims()
+	}
+	return kind == ""
+}
+
 // Keep returns the schedule with those of its faults alone, by their index.
 func (s Schedule) Keep(faults ...int) Schedule {
 	var kept []Fault
@@ -231,8 +251,12 @@ func (s Schedule) String() string {
 		}
 		how = append(how, text)
 	}
-	fmt.Fprintf(&b, "seed %d: %d workers (%s), %d streams of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, from %s, read %s, subscription TTL %v, mended at %v",
-		s.Seed, s.Workers, strings.Join(how, ", "), s.Streams, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.From, s.Reading, s.SubscriptionTTL, s.Lasts)
+	source := fmt.Sprintf("%d streams", s.Streams)
+	if s.Table {
+		source = "the stream of a table, kept for " + cmp.Or(s.Retention, day).String() + ","
+	}
+	fmt.Fprintf(&b, "seed %d: %d workers (%s), %s of %d shards, %d keys, records each %v, FailoverTime %v, GracefulHandoffTimeout %v, ShutdownGrace %v, %s, control delay %v, iterator TTL %v, from %s, read %s, subscription TTL %v, mended at %v",
+		s.Seed, s.Workers, strings.Join(how, ", "), source, s.Shards, s.Keys, s.Put, s.Failover, s.Handoff, s.Grace, s.Strategy, s.ControlDelay, s.IteratorTTL, s.From, s.Reading, s.SubscriptionTTL, s.Lasts)
 	for i, f := range s.Faults {
 		fmt.Fprintf(&b, "\n  %2d %s", i, f)
 	}

@@ -18,9 +18,15 @@ type Limits struct {
 // hand-off under way ends by GracefulHandoffTimeout; a shard reader that failed for long has grown its pauses to 10 s, and
 // a look for children or the audit of shards to 5 s and 20 s; rows of finished shards stay for keepFinished.
 func (s Schedule) limits() Limits {
+	var garbage time.Duration
+	if s.trims() {
+		// Rows whose shard is gone and whose children nobody can name wait for a listing, once in 20 s; when others go, whoever owned them
+		// may have led, and the next leader waits for keepFinished anew.
+		garbage = keepFinished + 25*time.Second
+	}
 	return Limits{
 		Deliver: 3*s.longest() + s.Handoff + 30*time.Second + s.Reading.slowest(),
-		Settle:  6*s.longest() + s.Handoff + keepFinished + 40*time.Second,
+		Settle:  6*s.longest() + s.Handoff + keepFinished + 40*time.Second + garbage,
 		Quiet:   4 * s.longest(),
 		Stop:    s.Grace + 5*time.Second,
 	}
@@ -53,6 +59,12 @@ func (w *world) settle() (r recovery) {
 	shards := w.putEverywhere()
 	if _, within = w.until(limits.Deliver, w.allHandled); !within {
 		w.miss("O1", limits.Deliver)
+		return r
+	}
+	// A shard that is gone may be opened last: nobody waits for it.
+	if _, within = w.until(limits.Deliver, func() bool { _, found := w.j.untold(); return !found }); !within {
+		p, _ := w.j.untold()
+		w.violateUnlessBroken("O8", "%s (number %s in %s) has left the stream unread, and %v after everything else was read nobody has told that", p, p.number, p.lease, limits.Deliver)
 		return r
 	}
 	if r.settle, within = w.until(limits.Settle, func() bool { return w.shared(shards) == "" }); !within {

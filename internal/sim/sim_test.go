@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ var (
 	firstSeed = flag.Uint64("seed", 0, "first seed; 0: 1, so that each run has the same")
 	fresh     = flag.Int("fresh", 0, "so many schedules more, of seeds that nobody has chosen")
 	lasts     = flag.Duration("lasts", 100*time.Second, "virtual time of each schedule until everything is mended")
+	kind      = flag.String("kind", "", "only seeds of such fleets: table, streams, fan-out, trims; else all")
 	faults    = flag.String("faults", "", "only the faults with these numbers, as 0,3,7")
 	tries     = flag.Int("tries", 1, "run each schedule so often, until it fails")
 	bubbles   = flag.Int("bubbles", 2, "schedules at a time")
@@ -42,6 +44,7 @@ type plan struct {
 	count    int
 	first    uint64
 	fresh    uint64 // the first seed of those after count
+	passed   uint64 // seeds that were not wanted
 	until    time.Time
 	failures int
 	total    sim.Total
@@ -56,6 +59,9 @@ func newPlan() *plan {
 		p.count = 4
 	case p.count == 0:
 		p.count = 12
+	}
+	if !slices.Contains([]string{"", "table", "streams", "fan-out", "trims"}, *kind) {
+		panic(fmt.Sprintf("-kind is %q, want table, streams, fan-out, trims, or nothing", *kind))
 	}
 	if p.first == 0 {
 		p.first = 1
@@ -74,12 +80,16 @@ func (p *plan) draw() (s sim.Schedule, more bool) {
 	if p.next >= p.count+*fresh || p.failures >= mostFailures || !p.until.IsZero() && time.Now().After(p.until) {
 		return sim.Schedule{}, false
 	}
-	seed := p.first + uint64(p.next)
+	seed := p.first + uint64(p.next) + p.passed
 	if p.next >= p.count {
-		seed = p.fresh + uint64(p.next-p.count)
+		seed = p.fresh + uint64(p.next-p.count) + p.passed
 	}
 	p.next++
-	return p.schedule(seed), true
+	for s = p.schedule(seed); !s.Is(*kind); s = p.schedule(seed) {
+		seed++
+		p.passed++
+	}
+	return s, true
 }
 
 // schedule is that of a seed, as the flags want it.

@@ -36,8 +36,12 @@ func (s Schedule) streams() (all []config.StreamConfig) {
 	return all
 }
 
-// prefixes are what the keys of each stream's leases begin with: nothing if there is one stream.
+// prefixes are what the keys of each stream's leases begin with: nothing if there is one stream. The leases of a table's stream, which have
+// no hash keys, are not looked at so.
 func (s Schedule) prefixes() (all []string) {
+	if s.Table {
+		return nil
+	}
 	if s.Streams == 1 {
 		return []string{""}
 	}

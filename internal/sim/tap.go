@@ -104,7 +104,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	service, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	table := strings.HasPrefix(service, "DynamoDB")
 	op := x.w.register.begin(table, operation)
-	old := x.w.stale && (operation == "Scan" || operation == "ListShards")
+	old := x.w.stale && (operation == "Scan" || operation == x.w.s.listing())
 	var asked []byte
 	if op != nil || old {
 		var err error

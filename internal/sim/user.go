@@ -142,8 +142,11 @@ func (u *user) ProcessRecords(ctx context.Context, in processor.ProcessRecordsIn
 	return u.call(ctx, "ProcessRecords", in.Grant.Token, first, func(a ailment) error {
 		x := u.t.process
 		x.w.j.add(x.name, u.t.lease, func() string {
-			return fmt.Sprintf("is given %d records, %s (%s) to %s (%s), token %d", len(in.Records), in.Records[0].Data, shortNumber(first),
-				in.Records[len(in.Records)-1].Data, shortNumber(in.Records[len(in.Records)-1].SequenceNumber), in.Grant.Token)
+			last := in.Records[len(in.Records)-1]
+			from, _ := x.w.s.parse(in.Records[0])
+			to, _ := x.w.s.parse(last)
+			return fmt.Sprintf("is given %d records, %s (%s) to %s (%s), token %d", len(in.Records), from, shortNumber(first),
+				to, shortNumber(last.SequenceNumber), in.Grant.Token)
 		})
 		last := in.Records[len(in.Records)-1].Position()
 		var prepared *checkpoint.Prepared
@@ -157,7 +160,7 @@ func (u *user) ProcessRecords(ctx context.Context, in processor.ProcessRecordsIn
 			if (a.fails || a.panic) && i == int(a.at*float64(len(in.Records))) {
 				return a.strike()
 			}
-			rec, err := parse(r)
+			rec, err := x.w.s.parse(r)
 			if err != nil {
 				x.w.j.violate("S3", x.name, u.t.lease, "%v", err)
 			}
@@ -223,7 +226,10 @@ func (u *user) ShutdownRequested(ctx context.Context, in processor.ShutdownReque
 }
 
 // parse reads what a record says of itself.
-func parse(r processor.Record) (record, error) {
+func (s Schedule) parse(r processor.Record) (record, error) {
+	if s.Table {
+		return parseChange(r)
+	}
 	key, num, _ := strings.Cut(string(r.Data), ":")
 	n, err := strconv.Atoi(num)
 	if err != nil || key != r.PartitionKey {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
@@ -25,6 +27,9 @@ type world struct {
 	root     context.Context //nolint:containedctx // of all processes; without an end
 	server   *emulator.Server
 	kinesis  *kinesis.Client
+	table    *dynamodb.Client        // if the stream is a table's, the table's,
+	streams  *dynamodbstreams.Client // and the stream's
+	arn      string
 	j        *judge
 	register *register
 	hands    hands
@@ -58,8 +63,11 @@ func newWorld(ctx context.Context, s Schedule) *world {
 	if s.SubscriptionTTL > 0 {
 		opts = append(opts, emulator.WithSubscriptionTTL(s.SubscriptionTTL))
 	}
+	if s.Table {
+		opts = append(opts, emulator.WithTableStreamShards(s.Shards), emulator.WithTableStreamRetention(s.Retention))
+	}
 	w := &world{
-		s: s, root: context.WithoutCancel(ctx), server: emulator.New(opts...), j: newJudge(newHistory(), s.Failover, s.prefixes()), register: &register{},
+		s: s, root: context.WithoutCancel(ctx), server: emulator.New(opts...), j: newJudge(newHistory(), s), register: &register{},
 		stale: s.has(StaleShards) || s.has(StaleScans), next: map[string]int{}, by: s.Strategy,
 	}
 	w.running, w.mend = context.WithCancel(w.root)
@@ -67,9 +75,17 @@ func newWorld(ctx context.Context, s Schedule) *world {
 	w.server.ObserveItems(func(c emulator.ItemChange) {
 		if c.Table == application {
 			w.j.changed(c)
+		} else {
+			w.itemChanged(c)
 		}
 	})
+	if s.Table {
+		w.createTable()
+	}
 	for i := range s.Streams {
+		if s.Table {
+			break
+		}
 		if err := w.server.CreateStream(streamName(i), s.Shards); err != nil {
 			w.j.violate("L0", "", "", "%v", err)
 		}
@@ -160,6 +176,14 @@ func (w *world) produce() {
 
 // put puts n records into a stream, each with the next number of its key.
 func (w *world) put(into, n, firstKey int) {
+	if w.s.Table {
+		var keys []string
+		for i := range n {
+			keys = append(keys, "k"+strconv.Itoa((firstKey+i)%w.s.Keys))
+		}
+		w.putItems(keys)
+		return
+	}
 	var batch []types.PutRecordsRequestEntry
 	var recs []record
 	for i := range n {
@@ -173,6 +197,9 @@ func (w *world) put(into, n, firstKey int) {
 
 // putEverywhere puts one record into each open shard.
 func (w *world) putEverywhere() (shards int) {
+	if w.s.Table {
+		return w.putEverywhereInTable()
+	}
 	for i := range w.s.Streams {
 		shards += w.putEverywhereIn(i)
 	}
@@ -225,6 +252,48 @@ func (w *world) open(of int) []types.Shard {
 	return out.Shards
 }
 
+// descent tells the judge which shard follows which, if records may leave the stream unread.
+func (w *world) descent() {
+	if !w.s.trims() || w.deleted.Load() {
+		return
+	}
+	if w.s.Table {
+		for _, s := range w.shardsOfTable() {
+			w.j.descend(s.id, s.parent)
+		}
+		return
+	}
+	for i, prefix := range w.s.prefixes() {
+		w.calls.Add(1)
+		out, err := w.kinesis.ListShards(w.root, &kinesis.ListShardsInput{StreamName: aws.String(streamName(i))})
+		if err != nil {
+			w.j.violate("L0", "", "", "the simulator cannot list shards: %v", err)
+			return
+		}
+		for _, s := range out.Shards {
+			for _, parent := range []*string{s.ParentShardId, s.AdjacentParentShardId} {
+				if parent != nil {
+					w.j.descend(prefix+*s.ShardId, prefix+*parent)
+				}
+			}
+		}
+	}
+}
+
+// closes tells the judge that shards of a stream are closed.
+func (w *world) closes(of int, shards ...string) {
+	for _, s := range shards {
+		prefix := ""
+		if w.s.Streams > 1 {
+			prefix = w.s.prefixes()[of]
+		}
+		w.j.closes(time.Since(w.j.began)+w.s.ControlDelay, prefix+s)
+	}
+	if w.s.Retention > 0 {
+		w.descent()
+	}
+}
+
 func start(s types.Shard) *big.Int {
 	n, _ := new(big.Int).SetString(*s.HashKeyRange.StartingHashKey, 10)
 	return n
@@ -247,6 +316,7 @@ func (w *world) split(pick uint64) string {
 	if err != nil {
 		return fmt.Sprintf("nothing: %v", err)
 	}
+	w.closes(of, *s.ShardId)
 	return "split " + keyPrefix(of) + *s.ShardId
 }
 
@@ -261,6 +331,7 @@ func (w *world) merge(pick uint64) string {
 	if _, err := w.kinesis.MergeShards(w.root, &kinesis.MergeShardsInput{StreamName: aws.String(streamName(of)), ShardToMerge: a, AdjacentShardToMerge: b}); err != nil {
 		return fmt.Sprintf("nothing: %v", err)
 	}
+	w.closes(of, *a, *b)
 	return "merged " + keyPrefix(of) + *a + " and " + *b
 }
 

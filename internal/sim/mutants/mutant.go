@@ -3,7 +3,7 @@ package main
 // mutant is one guard of the library, broken in one place. The suite named must not pass with it.
 type mutant struct {
 	name string // what is broken, in a few words
-	// claim is the promise that falls with it: S1–S8 and L1–L5 are those of docs/guarantees.md.
+	// claim is the promise that falls with it: S1–S8, L1–L5 and O8 are those of docs/guarantees.md.
 	claim    string
 	file     string // of the library, from the module's root
 	old, new string // old occurs once in the file
@@ -116,6 +116,16 @@ var mutants = []mutant{
 		name: "an iterator that expired is made anew at the tip", claim: "S3",
 		file: "retrieval/place.go", old: "case p.last != \"\":\n\t\tin.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber", new: "case p.last != \"\":\n\t\tin.ShardIteratorType = types.ShardIteratorTypeLatest",
 		pkg: "./retrieval", run: "TestPolling_remakes",
+	},
+	{
+		name: "a shard that left the stream before it was read is finished without a word", claim: "O8",
+		file: "retrieval/trouble.go", old: "\t\tif err := r.skip(config.TrimmedEvent{Gone: true}); err != nil {\n\t\t\treturn false, err\n\t\t}\n", new: "",
+		pkg: "./retrieval", run: "TestTrimmed_aShardThatLeft",
+	},
+	{
+		name: "an old list of a table's stream gives leases to shards that were read to their end", claim: "S6",
+		file: "shardsync/lineage.go", old: "!l.Finished() && id > youngest {", new: "!l.Finished() && id > youngest && len(shards) == 0 {",
+		pkg: "./shardsync", run: "TestCurrent",
 	},
 	{
 		name: "a child waits for one of its two parents only", claim: "S4",
