@@ -49,6 +49,11 @@ build-elsewhere:
 bench: ## a worker beside a bare GetRecords loop, five rounds: records, CPU, allocations, ratios (ROUNDS=n; docs/performance.md)
 	go run ./internal/bench -rounds $(or $(ROUNDS),5)
 
+.PHONY: bench-others
+bench-others: ## a worker beside two other Go libraries: records for each second of CPU, of plain records and of aggregates (ROUNDS=n)
+	cd internal/bench/others && go build -ldflags '-X google.golang.org/protobuf/reflect/protoregistry.conflictPolicy=ignore' -o ../../../bin/others . # each brings its own copy of the KPL's messages
+	./bin/others -rounds $(or $(ROUNDS),5) 2>bin/others.log
+
 .PHONY: memory
 memory: ## what a worker's memory is: 1,000 shards that catch up, 10,000 idle ones (docs/performance.md)
 	go run ./internal/bench -memory -idle-time 30s
