@@ -199,7 +199,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a new consumer starts beside the one that still drains", claim: "S8",
-		file: "coordinator/tenure.go", old: "case <-before.done:", new: "case <-before.done:\n\t\tdefault:",
+		file: "coordinator/tenure.go", old: "case <-before.done.Done():", new: "case <-before.done.Done():\n\tdefault:",
 		pkg: "./coordinator", run: "TestTenure_",
 	},
 	{
@@ -239,7 +239,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "who was asked hands over while its processor still runs", claim: "S8",
-		file: "coordinator/tenure.go", old: "c.consume(ctx, e)\n\tif", new: "go c.consume(ctx, e)\n\t<-e.stop\n\tif",
+		file: "coordinator/tenure.go", old: "if !c.consume(ctx, e) {\n\t\treturn false\n\t}\n", new: "go c.consume(ctx, e)\n\t<-e.stop.Done()\n",
 		pkg: ".", run: "TestHandoff_cancelsAProcessor",
 	},
 	{
