@@ -172,7 +172,7 @@ func (d *doomed) end(how func(*fleettest.Worker)) (took []float64, leader bool) 
 	const failoverTime = 10 * time.Second
 	died := time.Now()
 	how(victim)
-	for d.takes() < len(held) && time.Since(died) < 3*failoverTime {
+	for !d.hasTaken(held) && time.Since(died) < 3*failoverTime {
 		time.Sleep(50 * time.Millisecond)
 	}
 
@@ -194,10 +194,17 @@ func (d *doomed) end(how func(*fleettest.Worker)) (took []float64, leader bool) 
 	return took, id == chosen
 }
 
-func (d *doomed) takes() int {
+// hasTaken reports whether others have all of these leases. One more may have come to them: the victim had handed it over and its new
+// owner had not renewed it yet.
+func (d *doomed) hasTaken(held []shardlease.Assignment) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.taken)
+	for _, a := range held {
+		if _, ok := d.taken[a.LeaseKey]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // When the leader is dead and nobody has noticed, a shard ends, its children start, and what the leader held is taken: nothing waits
