@@ -158,6 +158,9 @@ func catchingUp(ctx context.Context, cfg config.Config, cloud aws.Config, s sett
 // patience is a FailoverTime with which no lease is lost because this machine is busy with other things.
 const patience = time.Minute
 
+// requests is how many connections a worker keeps, each with two goroutines.
+const requests = 100
+
 func idling(ctx context.Context, cfg config.Config, cloud aws.Config, s settings, say printer) error {
 	cfg.LeaseManagement.FailoverTime = patience
 	if s.idleTime > 0 {
@@ -181,7 +184,8 @@ func idling(ctx context.Context, cfg config.Config, cloud aws.Config, s settings
 	})
 }
 
-// calm waits until the shards are asked about as seldom as they are to be: an idle one is asked less and less often.
+// calm waits until the shards are asked about as seldom as they are to be, since an idle one is asked less and less often, and until nothing
+// of what the start has piled up waits for its turn.
 func calm(ctx context.Context, ended <-chan struct{}, s settings, polls *atomic.Int64) error {
 	const look, most = 5 * time.Second, 4 * time.Minute
 	for began := time.Now(); s.idleTime > 0 && time.Since(began) < most; {
@@ -189,7 +193,8 @@ func calm(ctx context.Context, ended <-chan struct{}, s settings, polls *atomic.
 		if err := pause(ctx, ended, look); err != nil {
 			return err
 		}
-		if float64(polls.Load()-before) < 1.5*float64(s.shards)*look.Seconds()/s.idleTime.Seconds() {
+		asked := float64(s.shards) * look.Seconds() / s.idleTime.Seconds()
+		if float64(polls.Load()-before) < 1.5*asked && runtime.NumGoroutine() < 2*requests+s.shards/20 {
 			break
 		}
 	}
