@@ -204,7 +204,7 @@ func calm(ctx context.Context, ended <-chan struct{}, s settings, polls *atomic.
 // collected lets f look at the process as its environment has set up the garbage collector, and then as other settings do, to show what they
 // save and cost.
 func collected(f func() error, say printer) error {
-	const limit = 120 << 20
+	const limit = 110 << 20
 	for _, c := range []struct {
 		name    string
 		percent int // 0: as it is
