@@ -24,6 +24,9 @@ import (
 	"github.com/shardlease/shardlease/shardsync"
 )
 
+// rarely reads what is idle each 20 seconds at most, where hours pass and records are not the point.
+func rarely(c *config.Config) { c.Retrieval.MaxIdleTime = 20 * time.Second }
+
 // The id of a shard does not tell to which stream it belongs, and a shard that has left a stream is not listed, like one that was never
 // there. So the row names the stream. Without that, a worker of the wrong table finished the leases of the right one, whose records
 // were never read then.
@@ -39,7 +42,7 @@ func TestDynamoStreams_aWorkerOfAnotherTableFinishesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := f.StartOnTable("w1")
+		w := f.StartOnTable("w1", rarely)
 		time.Sleep(time.Hour) // shards have rolled and left both streams
 		f.PutItems(50, 5)
 		f.WaitDelivered(time.Minute)
@@ -184,7 +187,7 @@ func TestDynamoStreams_runEndsWhenTheStreamHasLeftTheAccount(t *testing.T) {
 		t.Parallel()
 		overTable(t, func(t *testing.T, f *fleettest.TableFleet) {
 			f.PutItems(50, 5)
-			w1, w2 := f.StartOnTable("w1"), f.StartOnTable("w2")
+			w1, w2 := f.StartOnTable("w1", rarely), f.StartOnTable("w2", rarely)
 			f.WaitDelivered(time.Minute)
 			f.Enable(false)
 			began := time.Now()
@@ -210,7 +213,7 @@ func TestDynamoStreams_runEndsWhenTheStreamHasLeftTheAccount(t *testing.T) {
 				return nil
 			}), func(c *config.Config) {
 				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-				c.Retrieval.MaxIdleTime = 20 * time.Second // records are not the point here
+				rarely(c)
 			})
 			time.Sleep(time.Minute)
 			f.Enable(false)

@@ -55,7 +55,7 @@ func TestHandoff_aRollingRestartLeavesNoGapAndRepeatsNothing(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				before := len(f.Audit.Moves())
-				stop := f.Load(fleettest.Shorter(20*time.Millisecond, 100*time.Millisecond))
+				stop := f.Load(20 * time.Millisecond)
 				time.Sleep(time.Second)
 				var fresh []*fleettest.Worker
 				for i, w := range old {

@@ -253,7 +253,10 @@ func TestRun_endsWithinAMinuteOnceJavaWorkersChangeTheirMode(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := fleettest.New(t, 2)
 				reads := emulator.CountKey{Service: emulator.DynamoDB, Operation: "GetItem"}
-				w := f.Start("w", func(cfg *config.Config) { cfg.LeaseManagement.FailoverTime = c.failover })
+				w := f.Start("w", func(cfg *config.Config) {
+					cfg.LeaseManagement.FailoverTime = c.failover
+					cfg.Retrieval.MaxIdleTime = 20 * time.Second // records are not the point here
+				})
 				time.Sleep(time.Minute)
 				f.Server.ResetCounts()
 				time.Sleep(20 * time.Minute)

@@ -13,7 +13,7 @@ func TestFleet_losesNothingInHalfAnHourOfErrors(t *testing.T) {
 	t.Parallel()
 	leases, lasts := 100, 30*time.Minute
 	if testing.Short() {
-		leases, lasts = 20, 10*time.Minute
+		leases, lasts = 10, 5*time.Minute
 	}
 	inBubble(t, leases, func(b *bubble) {
 		all := []*testWorker{b.worker("a", "a").start(), b.worker("b", "b").start()}

@@ -293,6 +293,9 @@ func (e *events) Pop() any {
 // One worker keeps its leases for hours on a table of which 5 % of the requests fail, and that is away for 0.3 × FailoverTime every
 // few minutes. With one try for each interval it does not, so there is something to be lost.
 func TestRenewal_losesNothingInHoursOfErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	lasts := time.Duration(*renewalHours * float64(time.Hour))
 	s := newRenewing(*renewalSeed, *renewalLeases, false)

@@ -17,6 +17,9 @@ func at(n int) checkpoint.ExtendedSequenceNumber {
 }
 
 func TestRenewer_writesNoMoreThanTheIntervalAsksFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	inBubble(t, 20, func(b *bubble) {
 		w := b.worker("a", "a").renewing()

@@ -84,6 +84,9 @@ func settledReader(t *testing.T) (Reader, View, time.Duration) {
 }
 
 func TestReader_watchesSegmentsOfALargeTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	t.Parallel()
 	r, v, at := settledReader(t)
 	if n := len(r.Scope().Segments); n != 5 {

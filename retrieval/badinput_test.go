@@ -59,6 +59,9 @@ func TestBadInput_strangeRecordsComeAsTheyAre(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "10 MiB record" {
+				t.Skip("too long under the race detector; go test without -short runs it")
+			}
 			t.Parallel()
 			for _, mode := range []config.RetrievalMode{config.Polling, config.FanOut} {
 				t.Run(string(mode), func(t *testing.T) {

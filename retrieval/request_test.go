@@ -129,6 +129,9 @@ func (a *deafAPI) GetShardIterator(ctx context.Context, in *kinesis.GetShardIter
 
 // 500 requests a second may start whatever becomes of them, and 10,000 that hang for RequestTimeout each are 333.
 func TestPolling_readsAShardInTimeWhileThoseOfTenThousandOthersHang(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
 	bubble(t, 1, func(ctx context.Context, w *world) {
 		const others = 10_000
 		api := &deafAPI{KinesisAPI: w.api}
