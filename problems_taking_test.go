@@ -273,10 +273,10 @@ func TestFleet_aLoneWorkerReadsFiftyShardsWithinTwoLooks(t *testing.T) {
 
 // One of two workers holds all six shards that are given a hundred times what the other six are given.
 func TestFleet_evensOutWhatWorkersReadOnlyIfAskedTo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("too long under the race detector; go test without -short runs it")
 	}
-	t.Parallel()
 	for _, strategy := range []string{config.LeaseCount, config.ThroughputVariance} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()

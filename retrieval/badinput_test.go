@@ -59,10 +59,10 @@ func TestBadInput_strangeRecordsComeAsTheyAre(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if testing.Short() && name == "10 MiB record" {
 				t.Skip("too long under the race detector; go test without -short runs it")
 			}
-			t.Parallel()
 			for _, mode := range []config.RetrievalMode{config.Polling, config.FanOut} {
 				t.Run(string(mode), func(t *testing.T) {
 					bubble(t, 1, func(ctx context.Context, w *world) {
