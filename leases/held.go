@@ -36,6 +36,7 @@ type Held struct {
 	lastErr  error     // of the last failed renewal
 	gone     bool      // lost or released
 	asked    bool      // a write of ours has shown that a peer has asked for it
+	learnt   time.Time // when that write was sent
 	at       time.Time // when the renewer has to look at it
 	index    int       // in the renewer's heap; -1 if not in it
 }
@@ -69,9 +70,19 @@ func (h *Held) Grant() checkpoint.Grant { return checkpoint.Grant{LeaseKey: h.ke
 // Usable returns nil if this worker may act under the lease now. It looks at the clock itself: a process that was stopped and
 // continued may come here before the timer that ends the lease has fired. After a suspend of the machine, of which our
 // monotonic clock knows nothing, it renews first, and waits for the answer as long as ctx allows; a lease that cannot be
-// renewed is lost. An error wraps [ErrLeaseLost], or is that of ctx.
+// renewed is lost. A lease that a peer has asked for is not usable any more once the time to hand it over has passed, see [HandoffGrace]:
+//
+//  1. We learn of the mark, and are stopped.
+//  2. The peer sees that we know, waits for as long as we may take, and takes the lease by its counter, before a FailoverTime
+//     has passed if ours is longer than that wait.
+//  3. We go on, and were about to call user code.
+//
+// An error wraps [ErrLeaseLost], or is that of ctx.
 func (h *Held) Usable(ctx context.Context) error {
 	for {
+		if err := h.forfeited(); err != nil {
+			return err
+		}
 		proven, err := h.proven()
 		if err != nil || proven {
 			return err
@@ -85,6 +96,19 @@ func (h *Held) Usable(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// forfeited is why a lease that was asked for must not be used any more; nil if it may. The peer waits a FailoverTime/20 longer; half of that
+// is for clocks that do not run alike.
+func (h *Held) forfeited() error {
+	r := h.renewer
+	r.mu.Lock()
+	learnt := h.learnt
+	r.mu.Unlock()
+	if learnt.IsZero() || h.clock.Since(learnt) < HandoffGrace(r.cfg)+r.cfg.FailoverTime/40 {
+		return nil
+	}
+	return fmt.Errorf("lease %s: %w: a peer has asked for it, and the time to hand it over has passed", h.key, ErrLeaseLost)
 }
 
 // WriteCheckpoint implements [checkpoint.Store]. A checkpoint that lands renews the lease. The write is given up when

@@ -42,6 +42,32 @@ func TestHeld_endsAtItsDeadlineWhateverHangs(t *testing.T) {
 	})
 }
 
+// A worker that knows that it was asked and is stopped then, as by SIGSTOP, goes on when the one that asked has given up waiting and
+// taken the lease by its counter. With a FailoverTime that is longer than that wait, its own time is not over yet.
+func TestHeld_isNotUsableOnceTheTimeToHandItOverHasPassed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(b *bubble) {
+		b.cfg.FailoverTime, b.cfg.GracefulHandoffTimeout = 20*time.Second, 10*time.Second
+		w := b.worker("a", "a").renewing()
+		w.renewer.opts.Asked = nil // nothing comes of it
+		h := w.take(0)
+		b.mark(0, "b", "a")
+		b.within(b.cfg.FailoverTime, "the mark is seen", h.Asked)
+		learnt := time.Now()
+		if err := h.Usable(b.ctx); err != nil {
+			t.Errorf("usable when it was just asked for: %v", err)
+		}
+		b.pass(HandoffGrace(b.cfg))
+		if err := h.Usable(b.ctx); err != nil {
+			t.Errorf("usable after %v: %v", time.Since(learnt), err)
+		}
+		b.pass(b.cfg.FailoverTime / 20)
+		if err := h.Usable(b.ctx); !errors.Is(err, ErrLeaseLost) || h.Context().Err() != nil {
+			t.Errorf("usable after %v: %v (context %v), want a lease that is lost although it has not ended", time.Since(learnt), err, h.Context().Err())
+		}
+	})
+}
+
 func TestHeld_aReplyAfterTheDeadlineBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(b *bubble) {

@@ -153,7 +153,12 @@ func (r *LeaseRenewer) settle(write context.Context, h *Held, asked stamp, w Wri
 	r.mu.Lock()
 	// That write has moved the counter under the mark, so the peer that asked learns by it that we know.
 	learnt := !h.gone && !h.asked && h.lease.MarkIsLive() && h.lease.CheckpointOwner == r.opts.Worker
-	h.asked = h.asked || learnt
+	if learnt {
+		h.asked, h.learnt = true, asked.mono
+		if !w.sent.mono.IsZero() {
+			h.learnt = w.sent.mono
+		}
+	}
 	r.mu.Unlock()
 	if learnt && r.opts.Asked != nil {
 		r.opts.Asked(h)
