@@ -73,8 +73,7 @@ func (h *Held) Grant() checkpoint.Grant { return checkpoint.Grant{LeaseKey: h.ke
 // renewed is lost. A lease that a peer has asked for is not usable any more once the time to hand it over has passed, see [HandoffGrace]:
 //
 //  1. We learn of the mark, and are stopped.
-//  2. The peer sees that we know, waits for as long as we may take, and takes the lease by its counter, before a FailoverTime
-//     has passed if ours is longer than that wait.
+//  2. The peer sees that we know, waits for as long as we may take, and takes the lease by its counter. Our FailoverTime may be longer.
 //  3. We go on, and were about to call user code.
 //
 // An error wraps [ErrLeaseLost], or is that of ctx.

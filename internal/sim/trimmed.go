@@ -123,10 +123,12 @@ func (j *judge) untold() (p putRecord, found bool) {
 	return putRecord{}, false
 }
 
-// endTold reports whether the loss of a record in a shard without a lease at the time was told with an ancestor's, or need not be.
+// endTold reports whether the loss of a record in a shard without a lease was told with an ancestor's, or need not be. A shard that has
+// a lease, be it made after the loss, stood at no record and was read from whatever the stream had; of one that was gone by then see
+// finishedGone.
 func (j *judge) endTold(lease string, p *putRecord) bool {
-	if l := j.lives[lease]; l != nil && l.made <= p.at+j.retention {
-		return true // it stood at no record
+	if j.lives[lease] != nil {
+		return true
 	}
 	nearest := j.nearest(lease, nil)
 	return len(nearest) == 0 || slices.ContainsFunc(nearest, func(a string) bool {

@@ -73,6 +73,11 @@ var mutants = []mutant{
 		pkg: "./leases", run: "TestHeld_renewsAfterASuspend",
 	},
 	{
+		name: "a lease is used after the time to hand it over", claim: "S1",
+		file: "leases/held.go", old: "if learnt.IsZero() || ", new: "if true || learnt.IsZero() || ",
+		pkg: "./leases", run: "TestHeld_isNotUsableOnce",
+	},
+	{
 		name: "a new tenure uses the nonce of the last one", claim: "S1",
 		file: "leases/nonce.go", old: "strconv.FormatUint(n.last.Add(1), 36)", new: "strconv.FormatUint(n.last.Load(), 36)",
 		pkg: "./leases", run: "TestNonces_",
