@@ -19,8 +19,12 @@ func (r *reader) mayBeTrimmed() bool {
 
 // recheck makes the next position one that shows whether it is still there, if it may not be. Otherwise reading goes on after the last
 // record, which may have been trimmed long ago without any loss, as in a shard in which nothing happened.
+//
+// A shard of a LineageAPI takes no records any more long before its first ones are trimmed. So a reader that stands at a record of it
+// which is trimmed has not read all that came after.
 func (r *reader) recheck() {
-	if r.mayBeTrimmed() {
+	_, lineage := r.api().(LineageAPI)
+	if r.mayBeTrimmed() || lineage && r.place.last == "" {
 		r.place.recheck()
 	}
 }

@@ -88,18 +88,34 @@ func TestSource_saysWhichPermissionsAreMissing(t *testing.T) {
 	})
 }
 
-// Records are trimmed behind which a reader lags that was answered a short while ago.
+// Records are trimmed behind which a reader lags that was answered a short while ago, whether it has handed a record over since it was
+// opened, or has only seen again the one at which it was.
 func TestSource_tellsOfWhatIsTrimmedUnderAReaderThatLags(t *testing.T) {
 	t.Parallel()
-	for name, operation := range map[string]string{"its iterator": "GetRecords", "a new one": ""} {
+	for name, c := range map[string]struct {
+		operation string // that gets no answer
+		anew      bool
+	}{
+		"its iterator":                      {"GetRecords", false},
+		"a new one":                         {"", false},
+		"its iterator, behind a checkpoint": {"GetRecords", true},
+		"a new one, behind a checkpoint":    {"", true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			over(t, func(w *world) {
 				w.put(0, 3)
 				s := w.open(retrieval.Start{})
-				defer s.Close()
 				_, last, _ := w.take(s, 3)
-				restore := w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: operation, Effect: emulator.Freeze()})
+				if c.anew {
+					s.Close()
+					s = w.open(retrieval.Start{From: last})
+					if b, err := s.Next(w.ctx); err != nil || len(b.Records) > 0 {
+						t.Fatalf("%d records and %v, want none", len(b.Records), err)
+					}
+				}
+				defer s.Close()
+				restore := w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: c.operation, Effect: emulator.Freeze()})
 				w.put(3, 5)
 				time.Sleep(2 * time.Hour)
 				w.put(5, 8)

@@ -128,6 +128,11 @@ var mutants = []mutant{
 		pkg: "./retrieval", run: "TestTrimmed_aShardThatLeft",
 	},
 	{
+		name: "of a table's stream, what was trimmed behind the checkpoint is not looked for", claim: "O8",
+		file: "retrieval/trimmed.go", old: "|| lineage && r.place.last == \"\"", new: "|| lineage && false",
+		pkg: "./retrieval/dynamostreams", run: "TestSource_tellsOf",
+	},
+	{
 		name: "an old list of a table's stream gives leases to shards that were read to their end", claim: "S6",
 		file: "shardsync/lineage.go", old: "!l.Finished() && id > youngest {", new: "!l.Finished() && id > youngest && len(shards) == 0 {",
 		pkg: "./shardsync", run: "TestCurrent",
