@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,43 +43,39 @@ func gapless(t *testing.T, f *fleettest.Fleet, moves []fleettest.Move) {
 
 func TestHandoff_aRollingRestartLeavesNoGapAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	for _, shards := range fleettest.Shorter([]int{8, 24}, []int{8}) {
-		t.Run(strconv.Itoa(shards), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				f := fleettest.New(t, shards)
-				var old []*fleettest.Worker
-				for i := range 4 {
-					old = append(old, f.Start(fmt.Sprint("old-", i)))
-				}
-				time.Sleep(time.Minute)
-				before := len(f.Audit.Moves())
-				stop := f.Load(20 * time.Millisecond)
-				time.Sleep(time.Second)
-				var fresh []*fleettest.Worker
-				for i, w := range old {
-					fresh = append(fresh, f.Start(fmt.Sprint("new-", i)))
-					time.Sleep(10 * time.Second)
-					began := time.Now()
-					if err := w.Stop(); err != nil {
-						t.Errorf("stop worker %s: %v", w.ID, err)
-					}
-					t.Logf("%s stopped in %v", w.ID, time.Since(began).Round(10*time.Millisecond))
-				}
-				time.Sleep(5 * time.Second)
-				stop()
-				f.WaitDelivered(5 * time.Second)
-				gapless(t, f, f.Audit.Moves()[before:])
-				var counts []int
-				for _, w := range fresh {
-					counts = append(counts, len(w.Assignments()))
-				}
-				if slices.Sort(counts); counts[3]-counts[0] > 1 {
-					t.Errorf("after the restart the workers hold %v leases", counts)
-				}
-			})
-		})
-	}
+	shards := fleettest.Shorter(16, 8)
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, shards)
+		var old []*fleettest.Worker
+		for i := range 4 {
+			old = append(old, f.Start(fmt.Sprint("old-", i)))
+		}
+		time.Sleep(time.Minute)
+		before := len(f.Audit.Moves())
+		stop := f.Load(20 * time.Millisecond)
+		time.Sleep(time.Second)
+		var fresh []*fleettest.Worker
+		for i, w := range old {
+			fresh = append(fresh, f.Start(fmt.Sprint("new-", i)))
+			time.Sleep(10 * time.Second)
+			began := time.Now()
+			if err := w.Stop(); err != nil {
+				t.Errorf("stop worker %s: %v", w.ID, err)
+			}
+			t.Logf("%s stopped in %v", w.ID, time.Since(began).Round(10*time.Millisecond))
+		}
+		time.Sleep(5 * time.Second)
+		stop()
+		f.WaitDelivered(5 * time.Second)
+		gapless(t, f, f.Audit.Moves()[before:])
+		var counts []int
+		for _, w := range fresh {
+			counts = append(counts, len(w.Assignments()))
+		}
+		if slices.Sort(counts); counts[3]-counts[0] > 1 {
+			t.Errorf("after the restart the workers hold %v leases", counts)
+		}
+	})
 }
 
 func TestHandoff_aWorkerThatJoinsGetsItsShareWithoutAGap(t *testing.T) {

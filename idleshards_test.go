@@ -17,6 +17,9 @@ import (
 // counts what the process has. The server is in it, but has its rows before; what the worker keeps once, as connections and the SDK's
 // tables, is in the figure.
 func TestWorker_idleShardsCostNoGoroutineAndLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector has memory of its own; go test without -short runs it")
+	}
 	const (
 		shards = 200
 		most   = 12 << 10 // bytes of heap and stacks

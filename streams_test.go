@@ -2,6 +2,7 @@ package shardlease_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -245,12 +246,14 @@ func TestStreams_startEachAtItsOwnPosition(t *testing.T) {
 	})
 }
 
+var manyStreams = flag.Int("many-streams", 60, "streams of TestStreams_areSharedEvenlyIfTheyAreMany")
+
 func TestStreams_areSharedEvenlyIfTheyAreManyAndStartFast(t *testing.T) {
 	t.Parallel()
-	streams := 200
+	streams := *manyStreams
 	const shards, workers = 10, 3
 	if testing.Short() {
-		streams = 20
+		streams = min(streams, 20)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var names []string

@@ -24,6 +24,7 @@ import (
 
 	"github.com/shardlease/shardlease"
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/internal/fleettest"
 	"github.com/shardlease/shardlease/processor"
 )
 
@@ -59,6 +60,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if err := fleettest.AtOnce(2); err != nil { // they wait for processes
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
 	os.Exit(m.Run())
 }

@@ -11,7 +11,7 @@ import (
 // The same as TestRenewal_losesNothingInHoursOfErrors with everything real but time, and with peers that would take what is lost.
 func TestFleet_losesNothingInHalfAnHourOfErrors(t *testing.T) {
 	t.Parallel()
-	leases, lasts := 100, 30*time.Minute
+	leases, lasts := 40, 30*time.Minute
 	if testing.Short() {
 		leases, lasts = 10, 5*time.Minute
 	}

@@ -1,6 +1,7 @@
 package leasetest_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -12,8 +13,17 @@ import (
 
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/awshttp"
+	"github.com/shardlease/shardlease/internal/fleettest"
 	"github.com/shardlease/shardlease/internal/leasetest"
 )
+
+func TestMain(m *testing.M) {
+	if err := fleettest.AtOnce(8); err != nil { // they wait until requests are given up
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
 
 func TestTable_onTheEmulator(t *testing.T) {
 	t.Parallel()
