@@ -56,7 +56,7 @@ func newFleet(t *testing.T, g generation, shards int, opts ...emulator.Option) *
 		t: t, program: java(t), generation: g, app: "audited", stream: "orders", mode: config.Polling, began: time.Now(),
 		server: emulator.New(opts...), tokens: map[string]int64{}, produced: map[string]int64{}, last: map[string]string{},
 	}
-	f.history = &history{table: f.app, taken: f.taken, rows: map[string]lease{}, writes: map[string]int{}, gone: map[string]bool{}}
+	f.history = &history{table: f.app, taken: f.taken, rows: map[string]lease{}, wrote: map[string]time.Time{}, writes: map[string]int{}, gone: map[string]bool{}}
 	f.requests = newRequests(f.app)
 	f.server.ObserveItems(f.history.observe)
 	f.server.Observe(f.requests.observe)

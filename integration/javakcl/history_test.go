@@ -21,8 +21,9 @@ type history struct {
 	mu      sync.Mutex
 	rows    map[string]lease
 	moves   []move
-	writes  map[string]int // of leases, by who wrote
-	regress []string       // checkpoints that went back, and rows that came back
+	wrote   map[string]time.Time // by key: when its owner, or who made it so, last did
+	writes  map[string]int       // of leases, by who wrote
+	regress []string             // checkpoints that went back, and rows that came back
 	gone    map[string]bool
 }
 
@@ -38,11 +39,12 @@ func (l lease) finished() bool { return l.checkpoint == checkpoint.ShardEnd.Sequ
 type move struct {
 	at            time.Time
 	key, from, to string
-	by            string // who wrote it
+	by            string        // who wrote it
+	idle          time.Duration // how long nobody had written to the row; more than FailoverTime, and it was free to be taken
 }
 
 func (m move) String() string {
-	return fmt.Sprintf("%s %s: %q to %q by %s", m.at.Format("15:04:05.000"), m.key, m.from, m.to, m.by)
+	return fmt.Sprintf("%s %s: %q to %q by %s, %.1f s after the last write", m.at.Format("15:04:05.000"), m.key, m.from, m.to, m.by, m.idle.Seconds())
 }
 
 // isLease tells leases from the rows of KCL 3.5 for other things.
@@ -87,8 +89,10 @@ func (h *history) observe(c emulator.ItemChange) {
 		}
 	}
 	h.rows[key] = is
+	idle := c.At.Sub(h.wrote[key])
+	h.wrote[key] = c.At
 	if is.owner != old.owner {
-		h.moves = append(h.moves, move{c.At, key, old.owner, is.owner, c.Client})
+		h.moves = append(h.moves, move{c.At, key, old.owner, is.owner, c.Client, idle})
 		if is.owner != "" {
 			h.taken(key, is.owner, old.owner)
 		}

@@ -3,6 +3,7 @@
 package javakcl
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -33,14 +34,26 @@ func TestMixedFleet_ofTwoJavaAndTwoGoWorkers(t *testing.T) {
 	}
 }
 
-// rests fails the test if any lease moves within d.
+// rests fails the test if a lease moves within d. A process that gets no time on a busy machine loses what it holds, rightly: if each lease that
+// moved had expired, the fleet may settle again and is watched once more, twice at most.
 func (f *fleet) rests(d time.Duration) {
 	f.t.Helper()
-	began := time.Now()
-	f.during(d)
-	moves := f.history.movesSince(began)
-	f.say("%d moves within %v", len(moves), d)
-	for _, m := range moves {
-		f.t.Errorf("moved in a balanced fleet: %s", m)
+	for try := 1; ; try++ {
+		began := time.Now()
+		f.during(d)
+		moves := f.history.movesSince(began)
+		f.say("%d moves within %v", len(moves), d)
+		kept := slices.ContainsFunc(moves, func(m move) bool { return m.from != "" && m.idle < *failover })
+		for _, m := range moves {
+			if kept || try == 3 {
+				f.t.Errorf("moved in a balanced fleet: %s", m)
+			} else {
+				f.t.Logf("          expired: %s", m)
+			}
+		}
+		if len(moves) == 0 || kept || try == 3 {
+			return
+		}
+		f.settles(*settled, 4*time.Minute+*settled)
 	}
 }
