@@ -15,7 +15,7 @@ import (
 	"github.com/shardlease/shardlease/internal/fleettest"
 )
 
-var stormShards = flag.Int("storm-shards", 100, "shards of TestFleet_takesASplitStorm")
+var stormShards = flag.Int("storm-shards", 60, "shards of TestFleet_takesASplitStorm")
 
 // TestFleet_takesASplitStorm splits half of a stream's shards at once under a fleet of four, and prints what G15 asks for, in
 // virtual time: figures are judged by people, only loss, order and rows by the test.
