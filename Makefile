@@ -213,6 +213,7 @@ ci: ## what CI runs
 
 .PHONY: lane
 lane: ## one lane of CI: make lane LANE=race
+	@test -n '$(LANE)' || { echo 'name a lane: make lane LANE=race'; exit 2; }
 	.ci/run '$(LANE)'
 
 .PHONY: full

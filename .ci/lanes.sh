@@ -27,7 +27,9 @@ children_cpu() {
 lane() {
   local name=$1 limit=$2 began=$SECONDS spent cpu rc took verdict log only wanted=
   shift 2
-  for only in "${lanes_only[@]:-$name}"; do [ "$only" = "$name" ] && wanted=yes; done
+  echo "$name" >>"$lanes_work/known"
+  [ ${#lanes_only[@]} -gt 0 ] || wanted=yes
+  for only in "${lanes_only[@]}"; do [ "$only" != "$name" ] || wanted=yes; done
   [ -n "$wanted" ] || return 0
   # Where a run goes on that was broken off, what has succeeded is not run again.
   if [ -n "${LANES_RESUME:-}" ] && awk -F'\t' -v name="$lanes_prefix$name" '$1 == name {verdict = $5} END {exit verdict != "ok"}' "$LANE_RESULTS" 2>/dev/null; then
@@ -54,20 +56,22 @@ lane() {
 
 # lane_tests LOG: how many tests it tells of: by a line of its own, one for each test, or one for each package.
 lane_tests() {
-  awk '/^tests [0-9]+$/ {said = $2} /^ *--- PASS: / {passed++} /^ok  / {packages++}
+  awk '/^tests [0-9]+$/ {said = $2} /^schedules [0-9]+ / {said = $2 " schedules"} /^killed [0-9]+ of [0-9]+$/ {said = $0} /^ *--- PASS: / {passed++} /^ok  / {packages++}
     END {if (said) print said; else if (passed) print passed; else if (packages) print packages " packages"; else print "-"}' "$1"
 }
 
 # lanes_end prints the seconds of the lanes of this run and names those that failed, if any; then it fails.
 lanes_end() {
+  local only
+  printf '\n'
+  for only in "${lanes_only[@]}"; do
+    grep -qxF -- "$only" "$lanes_work/known" || echo "no lane is named '$only', want one of: $(paste -sd, "$lanes_work/known" | sed 's/,/, /g')" | tee -a "$lanes_work/failed"
+  done
+  if [ -s "$LANE_RESULTS" ]; then lanes_table "$LANE_RESULTS"; fi
   printf '\n'
   sort -k1.22,1.27 -n -r "$lanes_work/lanes" | sed 's/^/  /'
   if [ -s "$lanes_work/failed" ]; then
     sed 's/^/FAILED LANE /' "$lanes_work/failed"
-    return 1
-  fi
-  if [ ! -s "$lanes_work/lanes" ] && [ ! -s "$lanes_work/before" ] && [ ${#lanes_only[@]} -gt 0 ]; then
-    echo "no lane is named ${lanes_only[*]}"
     return 1
   fi
   printf 'all lanes ok, %ss\n' "$SECONDS"

@@ -145,6 +145,18 @@ func TestListen_stopEndsWhatIsOpen(t *testing.T) {
 	}
 }
 
+func TestListen_onEveryAddressNamesOneThatClientsCanUse(t *testing.T) {
+	t.Parallel()
+	url, stop, err := emulator.New().Listen("0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Errorf("the address for clients is %s", url)
+	}
+}
+
 func TestListen_saysWhichAddressItCannotHave(t *testing.T) {
 	t.Parallel()
 	_, url := listening(t)

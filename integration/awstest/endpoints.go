@@ -90,7 +90,7 @@ func baseEndpoint(kinesis, dynamodb place, set func(name string) bool) (string, 
 // isAWS tells whether a host is one of AWS's endpoints, in any of its partitions.
 func isAWS(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".amazonwebservices.com.cn", ".amazonaws.eu"} {
+	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".amazonwebservices.com.cn", ".amazonaws.eu", ".ic.gov", ".sgov.gov", ".adc-e.uk"} {
 		if strings.HasSuffix(host, domain) {
 			return true
 		}

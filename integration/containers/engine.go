@@ -15,7 +15,7 @@ import (
 const RequireEnv = "SHARDLEASE_REQUIRE_CONTAINERS"
 
 // Howto says how to get an engine, for messages.
-const Howto = "start Docker or Podman, or set DOCKER_HOST; as root on Debian or Ubuntu `make containers` installs Docker, starts it for the tests and takes it down again"
+const Howto = "start Docker or Podman, or set DOCKER_HOST; in a clone of shardlease, as root on Debian or Ubuntu, `make containers` installs Docker, starts it for the tests and takes it down again"
 
 // engineTimeout bounds the question whether there is an engine. One that is there answers within milliseconds.
 const engineTimeout = 10 * time.Second

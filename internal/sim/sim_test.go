@@ -50,7 +50,11 @@ type plan struct {
 	total    sim.Total
 }
 
-func newPlan() *plan {
+func newPlan(t *testing.T) *plan {
+	t.Helper()
+	if err := checkFlags(); err != nil {
+		t.Fatal(err)
+	}
 	p := &plan{count: *schedules, first: *firstSeed}
 	switch {
 	case *hours > 0:
@@ -59,9 +63,6 @@ func newPlan() *plan {
 		p.count = 4
 	case p.count == 0:
 		p.count = 12
-	}
-	if !slices.Contains([]string{"", "table", "streams", "fan-out", "trims"}, *kind) {
-		panic(fmt.Sprintf("-kind is %q, want table, streams, fan-out, trims, or nothing", *kind))
 	}
 	if p.first == 0 {
 		p.first = 1
@@ -95,17 +96,53 @@ func (p *plan) draw() (s sim.Schedule, more bool) {
 // schedule is that of a seed, as the flags want it.
 func (p *plan) schedule(seed uint64) sim.Schedule {
 	s := sim.Draw(seed, *lasts)
-	if *faults != "" {
-		var keep []int
-		for text := range strings.SplitSeq(*faults, ",") {
-			n, err := strconv.Atoi(text)
-			if err == nil {
-				keep = append(keep, n)
-			}
-		}
-		s = s.Keep(keep...)
+	if *faults == "" {
+		return s
 	}
-	return s
+	keep, _ := faultNumbers() // checked before
+	return s.Keep(keep...)
+}
+
+// faultNumbers is what -faults says.
+func faultNumbers() (numbers []int, err error) {
+	if *faults == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(*faults, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("-faults is %q, want numbers of faults with commas between them, as 0,3,7", *faults)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// checkFlags refuses what would run nothing, or something else than was asked for, and look like a success.
+func checkFlags() error {
+	for name, v := range map[string]float64{"schedules": float64(*schedules), "hours": *hours, "fresh": float64(*fresh), "processes": float64(*processes)} {
+		if v < 0 {
+			return fmt.Errorf("-%s is %v, want 0 or more", name, v)
+		}
+	}
+	switch {
+	case *tries < 1 || *bubbles < 1:
+		return fmt.Errorf("-tries is %d and -bubbles is %d, want 1 or more", *tries, *bubbles)
+	case *lasts <= 0:
+		return fmt.Errorf("-lasts is %v, want a time such as 100s", *lasts)
+	case !slices.Contains([]string{"", "table", "streams", "fan-out", "trims"}, *kind):
+		return fmt.Errorf("-kind is %q, want table, streams, fan-out, trims, or nothing", *kind)
+	}
+	numbers, err := faultNumbers()
+	if err != nil || *schedules != 1 {
+		return err
+	}
+	for _, n := range numbers {
+		if has := len(sim.Draw(max(1, *firstSeed), *lasts).Faults); n >= has {
+			return fmt.Errorf("-faults names %d, and the schedule of seed %d that lasts %v has %d faults", n, *firstSeed, *lasts, has)
+		}
+	}
+	return nil
 }
 
 // run lives through a schedule, and fails the test for what it broke.
@@ -132,7 +169,7 @@ func (p *plan) add(r sim.Result) {
 
 func TestFleets_keepTheirPromisesWhateverHappensToThem(t *testing.T) {
 	t.Parallel()
-	p := newPlan()
+	p := newPlan(t)
 	heap, goroutines := inUse()
 	t.Cleanup(func() {
 		after, left := inUse()
@@ -196,5 +233,8 @@ func fail(t *testing.T, s sim.Schedule, r sim.Result) {
 		replay += " -faults " + strings.Trim(strings.ReplaceAll(fmt.Sprint(kept), " ", ","), "[]")
 	}
 	files, err := r.WriteTo(t.ArtifactDir())
-	t.Errorf("seed %d\n%swhole history: %v %v", s.Seed, r.Report(replay), strings.Join(files, " "), err)
+	if err != nil {
+		t.Errorf("write the history: %v", err)
+	}
+	t.Errorf("seed %d\n%swhole history: %v", s.Seed, r.Report(replay), strings.Join(files, " "))
 }

@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -54,6 +55,9 @@ func run(ctx context.Context, only int, some, list bool) error {
 	}
 	if only < 0 || only > len(mutants) {
 		return fmt.Errorf("-only is %d, want 0 … %d", only, len(mutants))
+	}
+	if only > 0 && some {
+		return errors.New("-only and -some were both given, want one of them")
 	}
 	chosen, killed := 0, 0
 	for i, m := range mutants {

@@ -121,6 +121,13 @@ func checkURL(flag string, value Text) error {
 // load reads the SDK's usual sources. Only what they leave open is filled in, and only for a server that is not AWS: a
 // private endpoint of AWS itself needs the real credentials, also those of an instance's role, which no variable names.
 func load(ctx context.Context, region, endpoint string) (aws.Config, error) {
+	if endpoint == "" { // the SDK would take it, and find out at each request
+		for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS", "AWS_ENDPOINT_URL_DYNAMODB"} {
+			if err := checkURL("the variable "+name, Text(os.Getenv(name))); err != nil {
+				return aws.Config{}, err
+			}
+		}
+	}
 	var opts []func(*awsconfig.LoadOptions) error
 	if region != "" {
 		opts = append(opts, awsconfig.WithRegion(region))
@@ -152,7 +159,7 @@ func isAWS(endpoint string) bool {
 		return false
 	}
 	host := u.Hostname()
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".api.amazonwebservices.com.cn"} {
+	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".api.amazonwebservices.com.cn", ".ic.gov", ".sgov.gov", ".adc-e.uk"} {
 		if strings.HasSuffix(host, domain) {
 			return true
 		}

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +12,7 @@ func environment(t *testing.T, set map[string]string) {
 	t.Helper()
 	for _, name := range []string{
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL",
+		"AWS_ENDPOINT_URL_KINESIS", "AWS_ENDPOINT_URL_DYNAMODB",
 		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 	} {
 		t.Setenv(name, set[name])
@@ -62,6 +64,18 @@ func TestLoad_wantsARegionForAWS(t *testing.T) {
 	environment(t, nil)
 	if cfg, err := load(t.Context(), "", ""); err == nil {
 		t.Errorf("region %q, want an error", cfg.Region)
+	}
+}
+
+func TestLoad_refusesAnEndpointOfTheEnvironmentThatIsNoURL(t *testing.T) {
+	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS", "AWS_ENDPOINT_URL_DYNAMODB"} {
+		environment(t, map[string]string{name: "127.0.0.1:4567", "AWS_REGION": "eu-west-1"})
+		if _, err := load(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), name+` is "127.0.0.1:4567", want an http or https URL`) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if _, err := load(t.Context(), "", "http://127.0.0.1:4567"); err != nil {
+			t.Errorf("%s, and an endpoint of its own: %v", name, err)
+		}
 	}
 }
 
