@@ -56,7 +56,7 @@ lane() {
 
 # lane_tests LOG: how many tests it tells of: by a line of its own, one for each test, or one for each package.
 lane_tests() {
-  awk '/^tests [0-9]+$/ {said = $2} /^schedules [0-9]+ / {said = $2 " schedules"} /^killed [0-9]+ of [0-9]+$/ {said = $0} /^ *--- PASS: / {passed++} /^ok  / {packages++}
+  awk '/^tests [0-9]+$/ {said = $2} /^schedules [0-9]+ / {said = $2 " schedules"} /^(killed|pass) [0-9]+ of [0-9]+/ {said = $1 " " $2 " of " $4} /^ *--- PASS: / {passed++} /^ok  / {packages++}
     END {if (said) print said; else if (passed) print passed; else if (packages) print packages " packages"; else print "-"}' "$1"
 }
 
