@@ -8,8 +8,9 @@ import (
 // namesake is a process that has our worker id and wrote a row that we do not hold.
 type namesake struct {
 	process string
-	counter int64     // of the row, when first seen
-	since   time.Time // of that
+	since   time.Time // when it was first seen
+	counter int64     // of the row, when last read
+	read    time.Time // when that was
 }
 
 // findNamesake looks in a listing for rows that another process owns in our name. A *[DuplicateWorkerError] says that it lives; then
@@ -21,7 +22,8 @@ type namesake struct {
 //     when it plans, and sooner or later takes others.
 //
 // It is certain where the row was last ours. A row that was never ours may be of a process that has just stopped, so it has to move
-// for a FailoverTime. Of Run's goroutine.
+// for a FailoverTime: to have moved after a look that came so long after the first. Between two looks lies an outage, at times, and a
+// move before it is none after it. Of Run's goroutine.
 func (t *LeaseTaker) findNamesake(listed []Lease, at time.Time) error {
 	mine := t.renewer.nonces.process
 	view := t.View()
@@ -38,10 +40,12 @@ func (t *LeaseTaker) findNamesake(listed []Lease, at time.Time) error {
 		ousted := known.Tenure != nil && known.Tenure.Process() == mine && l.Counter > known.Counter
 		other, seen := t.namesakes[l.Key]
 		if !seen || other.process != l.Tenure.Process() {
-			other = namesake{process: l.Tenure.Process(), counter: l.Counter, since: at}
-			t.namesakes[l.Key] = other
+			other = namesake{process: l.Tenure.Process(), since: at, counter: l.Counter, read: at}
 		}
-		if ousted || l.Counter > other.counter && at.Sub(other.since) >= t.cfg.FailoverTime {
+		lives := l.Counter > other.counter && other.read.Sub(other.since) >= t.cfg.FailoverTime
+		other.counter, other.read = max(other.counter, l.Counter), at
+		t.namesakes[l.Key] = other
+		if ousted || lives {
 			return fmt.Errorf("this worker must stop: %w", t.renewer.tenure(mine+"/0").duplicate(*l))
 		}
 	}

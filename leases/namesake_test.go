@@ -105,6 +105,32 @@ func TestTaker_stopsBesideANamesakeThatLives(t *testing.T) {
 	})
 }
 
+// A namesake that has died is none that lives, also if the next look that gets through is much later than its last renewal.
+func TestTaker_goesOnAfterANamesakeThatDiedWhileTheTableWasOutOfReach(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 4, func(b *bubble) {
+		one, two := b.worker("one", "same").renewing(), b.worker("two", "same")
+		one.take(0)
+		one.take(1)
+		two.start()
+		b.pass(b.cfg.LeaseTakerInterval)
+		thaw := b.server.Inject(emulator.Rule{Client: "two", Effect: emulator.Freeze()})
+		b.pass(b.cfg.RenewInterval + second)
+		defer b.server.Inject(emulator.Rule{Client: "one", Effect: emulator.Refuse()})() // as good as dead
+		b.pass(2 * b.cfg.FailoverTime)
+		thaw()
+		b.pass(3 * b.cfg.FailoverTime)
+		select {
+		case err := <-two.failed:
+			t.Errorf("its Run: %v", err)
+		default:
+			if n := len(two.renewer.Held()); n != 4 {
+				t.Errorf("it holds %d leases, want all 4", n)
+			}
+		}
+	})
+}
+
 func TestRenewer_regainHandsOverWhatPeersHaveAskedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(b *bubble) {

@@ -110,7 +110,7 @@ func (j *judge) handle(t *tenure, rec record) bool {
 	name := t.process.name
 	if last, ok := t.last[rec.key]; ok {
 		switch {
-		case rec.n > last+1 && !j.between(rec.key, last, rec.n):
+		case rec.n > last+1 && !j.between(rec.key, last, rec.n, j.excused):
 			j.violate("S3", name, t.lease, "%s is given after %s:%d under one token", rec, rec.key, last)
 		case rec.n <= last && !t.failed:
 			j.violate("O2", name, t.lease, "%s is given after %s:%d under one token, and no batch had failed", rec, rec.key, last)
@@ -126,21 +126,23 @@ func (j *judge) handle(t *tenure, rec record) bool {
 	if !ok {
 		newest = -1
 	}
-	if rec.n != newest+1 && !j.between(rec.key, newest, rec.n) {
+	// What has left the stream may be told later, by who holds the lease of a shard that came before: O8 sees to that.
+	left := func(p *putRecord) bool { return j.excused(p) || j.past(p) }
+	if rec.n != newest+1 && !j.between(rec.key, newest, rec.n, left) {
 		j.violate("O3", name, t.lease, "%s is given for the first time after %s:%d", rec, rec.key, newest)
 	}
 	j.newest[rec.key] = max(newest, rec.n)
 	return true
 }
 
-// between reports whether all records of a key after one and before another need not be there.
-func (j *judge) between(key string, after, before int) bool {
+// between reports whether all records of a key after one and before another are excused.
+func (j *judge) between(key string, after, before int, excused func(*putRecord) bool) bool {
 	if !j.may && j.from == 0 || before <= after {
 		return false
 	}
 	for _, put := range j.put {
 		for i := range put {
-			if p := &put[i]; p.key == key && p.n > after && p.n < before && !j.excused(p) {
+			if p := &put[i]; p.key == key && p.n > after && p.n < before && !excused(p) {
 				return false
 			}
 		}
