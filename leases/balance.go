@@ -45,7 +45,8 @@ func paceOf(failover time.Duration) pace {
 //   - Leases that nobody reads come first; while there are any whose owner died, no live owner is asked.
 //
 //   - A worker without a lease is in nobody's view. It takes, or asks for, exactly one, which it finds by a hash of its own id
-//     and the key, so that starters who cannot see each other choose differently; then it looks again.
+//     and the key, so that starters who cannot see each other choose differently; then it looks again. It asks for none that the
+//     strategy would not leave with it.
 //
 //   - A starter goes on fast with leases that nobody reads, and waits with asking until no other starters appear. The first
 //     eight leases do not wait, and stale leases never do.
@@ -72,7 +73,8 @@ func Plan(me string, view View, cfg config.LeaseManagementConfig, by AssignmentS
 		me:   slices.IndexFunc(fleet.Workers, func(w FleetWorker) bool { return w.ID == me }),
 		draw: newDraw(fleet),
 	}
-	p.assign(by)
+	p.by = by
+	p.assign()
 	if !view.shows(me) {
 		p.first()
 	} else {
@@ -98,6 +100,7 @@ type planner struct {
 	pace  pace
 	me    int
 	draw  draw
+	by    AssignmentStrategy
 
 	target []int // by lease
 	count  []int // leases held, by worker
@@ -105,8 +108,8 @@ type planner struct {
 }
 
 // assign asks the strategy, and corrects what no strategy may decide.
-func (p *planner) assign(by AssignmentStrategy) {
-	answer := by.Assign(p.fleet)
+func (p *planner) assign() {
+	answer := p.by.Assign(p.fleet)
 	p.target = make([]int, len(p.fleet.Leases))
 	p.count = make([]int, len(p.fleet.Workers))
 	for i, l := range p.fleet.Leases {
@@ -179,11 +182,18 @@ func (p *planner) first() {
 		}
 		return -1
 	}
-	best := -1
-	for i := range p.fleet.Leases {
-		if rank(i) >= 0 && (best < 0 || cmp.Or(cmp.Compare(rank(i), rank(best)), cmp.Compare(p.mine(i), p.mine(best))) > 0) {
-			best = i
+	choose := func(among func(i int) bool) int {
+		best := -1
+		for i := range p.fleet.Leases {
+			if rank(i) >= 0 && among(i) && (best < 0 || cmp.Or(cmp.Compare(rank(i), rank(best)), cmp.Compare(p.mine(i), p.mine(best))) > 0) {
+				best = i
+			}
 		}
+		return best
+	}
+	best := choose(func(int) bool { return true })
+	if best >= 0 && rank(best) == 0 && !p.keeps(best) {
+		best = choose(func(i int) bool { return p.target[i] == p.me })
 	}
 	if best < 0 {
 		return
@@ -194,6 +204,22 @@ func (p *planner) first() {
 		p.moves.Ask = []Lease{p.fleet.Leases[best].Lease}
 	}
 	p.again(p.pace.fast)
+}
+
+// keeps reports whether the strategy would leave a lease with this worker if it had it. One that means each lease for somebody may not:
+//
+//  1. Of two workers one holds both leases, the other none. Each is meant to have one.
+//  2. The other asks for the wrong one. Now it is seen, and the right one is meant for it: it asks for that, too.
+//  3. It holds both, and the first one none: as before, with the two in each other's place.
+func (p *planner) keeps(i int) bool {
+	if p.target[i] == p.me {
+		return true
+	}
+	f := p.fleet
+	f.Leases = slices.Clone(f.Leases)
+	f.Leases[i].Holder = p.me
+	answer := p.by.Assign(f)
+	return i < len(answer) && answer[i] == p.me
 }
 
 // mine is this worker's hash for a lease.

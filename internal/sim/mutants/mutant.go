@@ -253,6 +253,11 @@ var mutants = []mutant{
 		pkg: ".", run: "TestHandoff_cancelsAProcessor",
 	},
 	{
+		name: "a worker without a lease asks for one that the strategy means for another", claim: "L3",
+		file: "leases/balance.go", old: "rank(best) == 0 && !p.keeps(best)", new: "rank(best) == 0 && false",
+		pkg: "./leases", run: "TestPlan_comesToRest",
+	},
+	{
 		name: "the plan moves leases of a balanced fleet", claim: "L3",
 		file: "leases/strategy.go", old: "surplus[w] = max(0, -c.room[w])", new: "surplus[w] = max(0, 1-c.room[w])",
 		pkg: "./leases", run: "TestStrategies_|TestPlan_allOf",
