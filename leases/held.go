@@ -36,7 +36,7 @@ type Held struct {
 	lastErr  error     // of the last failed renewal
 	gone     bool      // lost or released
 	asked    bool      // a write of ours has shown that a peer has asked for it
-	learnt   time.Time // when that write was sent
+	learnt   stamp     // when that write was sent
 	at       time.Time // when the renewer has to look at it
 	index    int       // in the renewer's heap; -1 if not in it
 }
@@ -98,13 +98,13 @@ func (h *Held) Usable(ctx context.Context) error {
 }
 
 // forfeited is why a lease that was asked for must not be used any more; nil if it may. The peer waits a FailoverTime/20 longer; half of that
-// is for clocks that do not run alike.
+// is for clocks that do not run alike. Its clock goes on while our machine sleeps.
 func (h *Held) forfeited() error {
 	r := h.renewer
 	r.mu.Lock()
 	learnt := h.learnt
 	r.mu.Unlock()
-	if learnt.IsZero() || h.clock.Since(learnt) < HandoffGrace(r.cfg)+r.cfg.FailoverTime/40 {
+	if learnt.mono.IsZero() || learnt.passed(stampOf(h.clock)) < HandoffGrace(r.cfg)+r.cfg.FailoverTime/40 {
 		return nil
 	}
 	return fmt.Errorf("lease %s: %w: a peer has asked for it, and the time to hand it over has passed", h.key, ErrLeaseLost)

@@ -60,6 +60,26 @@ func TestHeld_looksAtTheClockItself(t *testing.T) {
 	})
 }
 
+// Who has asked for a lease waits by its own clock, which goes on while our machine sleeps.
+func TestHeld_countsASuspendAsTimeToHandItOver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(b *bubble) {
+		b.cfg.FailoverTime, b.cfg.GracefulHandoffTimeout = 20*time.Second, 10*time.Second
+		clock := &skewedClock{}
+		w := b.worker("a", "a").under(clock.context(b.ctx))
+		w.renewer.opts.Asked = nil // nothing comes of it
+		h := w.take(0)
+		b.mark(0, "b", "a")
+		if err := h.WriteCheckpoint(h.Context(), at(1)); err != nil || !h.Asked() {
+			t.Fatalf("checkpoint: %v, asked %t", err, h.Asked())
+		}
+		clock.ahead.Add(int64(HandoffGrace(b.cfg) + b.cfg.FailoverTime/20))
+		if err := h.Usable(b.ctx); !errors.Is(err, ErrLeaseLost) {
+			t.Errorf("usable after a suspend for which the peer has waited: %v", err)
+		}
+	})
+}
+
 func TestHeld_renewsAfterASuspendBeforeItActs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(b *bubble) {

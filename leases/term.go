@@ -99,3 +99,8 @@ func stampOf(c *loop.Clock) stamp { return stamp{mono: c.Now(), wall: c.Wall()} 
 // slept is by how much the wall clock went on while the monotonic one stood: a suspend, or somebody setting the clock
 // forward, which costs one renewal.
 func (s stamp) slept(now stamp) time.Duration { return now.wall.Sub(s.wall) - now.mono.Sub(s.mono) }
+
+// passed is how long ago s was for those whose clocks went on while ours stood. A wall clock that was set back changes nothing.
+func (s stamp) passed(now stamp) time.Duration {
+	return max(now.mono.Sub(s.mono), now.wall.Sub(s.wall))
+}

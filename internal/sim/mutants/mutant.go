@@ -74,7 +74,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a lease is used after the time to hand it over", claim: "S1",
-		file: "leases/held.go", old: "if learnt.IsZero() || ", new: "if true || learnt.IsZero() || ",
+		file: "leases/held.go", old: "if learnt.mono.IsZero() || ", new: "if true || learnt.mono.IsZero() || ",
 		pkg: "./leases", run: "TestHeld_isNotUsableOnce",
 	},
 	{
