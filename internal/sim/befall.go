@@ -176,7 +176,9 @@ func (w *world) replace(p *place, f *Fault) {
 	w.wait(f.Lasts / 2)
 	w.j.note(x.name, "", "GOES ON beside its successor")
 	x.m.goOn()
+	beside := time.Now()
 	w.wait(f.Lasts)
+	met := time.Since(beside) >= w.s.Failover
 	// Whoever of them meets the other has ended. An orchestrator removes the old one and sees to the new one.
 	select {
 	case <-x.done:
@@ -184,13 +186,14 @@ func (w *world) replace(p *place, f *Fault) {
 		w.j.note(x.name, "", "CRASHES")
 		x.crash()
 	}
-	// The other may learn of it from a row for as long as rows look alive. Mending waits for that.
+	// The other may learn of it from a row for as long as rows look alive. Mending waits for that. If they have both lived for as long as it
+	// takes to be sure, it may have seen enough already, and act on that whenever it is not stopped any more.
 	time.Sleep(2 * w.s.longest())
 	select {
 	case <-y.done:
 		w.start(p, "")
 	default:
-		y.twin.Store(false)
+		y.twin.Store(met)
 	}
 }
 
