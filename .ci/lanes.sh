@@ -33,7 +33,7 @@ lane() {
   [ -n "$wanted" ] || return 0
   # Where a run goes on that was broken off, what has succeeded is not run again.
   if [ -n "${LANES_RESUME:-}" ] && awk -F'\t' -v name="$lanes_prefix$name" '$1 == name {verdict = $5} END {exit verdict != "ok"}' "$LANE_RESULTS" 2>/dev/null; then
-    printf -- '--- %s was ok before\n' "$name" | tee -a "$lanes_work/before"
+    printf -- '--- %s was ok before\n' "$name"
     return 0
   fi
   log=$lanes_work/$(tr -c 'a-z0-9\n' - <<<"$name").log

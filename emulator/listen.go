@@ -10,9 +10,9 @@ import (
 
 // Listen serves on addr, as "127.0.0.1:4567" (port 0 takes a free one), over HTTP/1.1 and HTTP/2 without TLS, Kinesis in JSON or CBOR as the
 // client asks: what the AWS SDKs, the one for Java included, speak without being told. It returns
-// the address to give clients as their endpoint (AWS_ENDPOINT_URL), which is 127.0.0.1 where addr means every address, and the function that closes the port, breaks what is
-// open and waits until both are done; it may be called more than once. Clients need credentials, any will do: the access
-// key id is their name for [Rule] and [CountKey].
+// the address to give clients as their endpoint (AWS_ENDPOINT_URL), which is 127.0.0.1 where addr means every address, and the
+// function that closes the port, breaks what is open and waits until both are done; it may be called more than once. Clients need
+// credentials, any will do: the access key id is their name for [Rule] and [CountKey].
 func (s *Server) Listen(addr string) (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", addr) //nolint:noctx // to open a port of this machine is no wait
 	if err != nil {

@@ -81,14 +81,19 @@ func TestTaker_stopsAfterAFreezeInWhichAReplacementTookItsID(t *testing.T) {
 	})
 }
 
+// besideANamesake starts a worker while a process of its id, whose client is "one", renews two of the leases.
+func besideANamesake(b *bubble) *testWorker {
+	one, two := b.worker("one", "same").renewing(), b.worker("two", "same")
+	one.take(0)
+	one.take(1)
+	return two.start()
+}
+
 // A namesake that holds what was never ours is one that lives, not one that has just been replaced.
 func TestTaker_stopsBesideANamesakeThatLives(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 4, func(b *bubble) {
-		one, two := b.worker("one", "same").renewing(), b.worker("two", "same")
-		one.take(0)
-		one.take(1)
-		two.start()
+		two := besideANamesake(b)
 		b.pass(b.cfg.FailoverTime * 9 / 10)
 		if len(two.failed) > 0 {
 			t.Fatal("it stopped at once")
@@ -109,10 +114,7 @@ func TestTaker_stopsBesideANamesakeThatLives(t *testing.T) {
 func TestTaker_goesOnAfterANamesakeThatDiedWhileTheTableWasOutOfReach(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 4, func(b *bubble) {
-		one, two := b.worker("one", "same").renewing(), b.worker("two", "same")
-		one.take(0)
-		one.take(1)
-		two.start()
+		two := besideANamesake(b)
 		b.pass(b.cfg.LeaseTakerInterval)
 		thaw := b.server.Inject(emulator.Rule{Client: "two", Effect: emulator.Freeze()})
 		b.pass(b.cfg.RenewInterval + second)

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
+
+	"github.com/shardlease/shardlease/internal/awshttp"
 )
 
 // The variables that this package reads besides those of the SDK.
@@ -57,7 +58,7 @@ func placeOf(getenv func(string) string, mine, sdk string) (place, error) {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return place{}, fmt.Errorf("%s is %q, want an http or https URL such as http://127.0.0.1:4566", name, v)
 		}
-		p := place{url: v, name: "what " + name + " names", aws: isAWS(u.Hostname())}
+		p := place{url: v, name: "what " + name + " names", aws: awshttp.IsAWS(u.Hostname())}
 		if !p.aws {
 			return p, nil
 		}
@@ -85,17 +86,6 @@ func baseEndpoint(kinesis, dynamodb place, set func(name string) bool) (string, 
 	}
 	return "", fmt.Errorf("%s is set and makes the AWS SDK use one endpoint for both services, but Kinesis is to be at %s and DynamoDB at %s: unset it, or set %s and %s instead",
 		sdkEnv, kinesis.url, dynamodb.url, sdkKinesisEnv, sdkDynamoDBEnv)
-}
-
-// isAWS tells whether a host is one of AWS's endpoints, in any of its partitions.
-func isAWS(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".amazonwebservices.com.cn", ".amazonaws.eu", ".ic.gov", ".sgov.gov", ".adc-e.uk"} {
-		if strings.HasSuffix(host, domain) {
-			return true
-		}
-	}
-	return false
 }
 
 // flag reads a variable that is 1 or 0, or unset.

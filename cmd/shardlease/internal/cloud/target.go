@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
@@ -155,16 +154,7 @@ func load(ctx context.Context, region, endpoint string) (aws.Config, error) {
 
 func isAWS(endpoint string) bool {
 	u, err := url.Parse(endpoint)
-	if err != nil {
-		return false
-	}
-	host := u.Hostname()
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".api.amazonwebservices.com.cn", ".ic.gov", ".sgov.gov", ".adc-e.uk"} {
-		if strings.HasSuffix(host, domain) {
-			return true
-		}
-	}
-	return false
+	return err == nil && awshttp.IsAWS(u.Hostname())
 }
 
 func anySet(names ...string) bool {
