@@ -78,6 +78,16 @@ var mutants = []mutant{
 		pkg: "./leases", run: "TestHeld_isNotUsableOnce",
 	},
 	{
+		name: "the time to hand a lease over stands while the machine sleeps", claim: "S1",
+		file: "leases/term.go", old: "return max(now.mono.Sub(s.mono), now.wall.Sub(s.wall))", new: "return now.mono.Sub(s.mono)",
+		pkg: "./leases", run: "TestHeld_countsASuspend",
+	},
+	{
+		name: "a namesake lives although it was seen to move before an outage only", claim: "L1",
+		file: "leases/namesake.go", old: "other.read.Sub(other.since) >=", new: "at.Sub(other.since) >=",
+		pkg: "./leases", run: "TestTaker_goesOnAfterANamesake",
+	},
+	{
 		name: "a new tenure uses the nonce of the last one", claim: "S1",
 		file: "leases/nonce.go", old: "strconv.FormatUint(n.last.Add(1), 36)", new: "strconv.FormatUint(n.last.Load(), 36)",
 		pkg: "./leases", run: "TestNonces_",
