@@ -246,6 +246,26 @@ func TestStreams_startEachAtItsOwnPosition(t *testing.T) {
 	})
 }
 
+// Workers that start on an empty table all create its rows. One that was slower with each of them once slept for a LeaseTakerInterval then,
+// half a FailoverTime, while the others took everything.
+func TestStreams_areSharedAtOnceWithAWorkerWhoseEveryRowAnotherHasCreated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		names := []string{"a", "b", "c", "d", "e"}
+		f := fleetOf(t, 4, names...)
+		f.Server.Inject(emulator.Rule{Client: "slow", Operation: "PutItem", Effect: emulator.Delay(time.Second)})
+		for _, w := range []string{"fast", "slow"} {
+			f.Start(w, unhurried(time.Minute, named(names...)...))
+		}
+		time.Sleep(10 * time.Second)
+		_, byOwner := rowsOf(f)
+		if byOwner["fast"] != 10 || byOwner["slow"] != 10 {
+			t.Errorf("%v, want 10 leases each", byOwner)
+		}
+		f.Check()
+	})
+}
+
 var manyStreams = flag.Int("many-streams", 60, "streams of TestStreams_areSharedEvenlyIfTheyAreMany")
 
 func TestStreams_areSharedEvenlyIfTheyAreManyAndStartFast(t *testing.T) {
