@@ -72,17 +72,18 @@ func (w *world) settle() (r recovery) {
 		return r
 	}
 	// Strategies that look at more than counts may still have something to move when these are even.
-	moves, since, calls, rested := w.j.countMoves(), time.Now(), w.calls.Load(), false
+	moves, since, calls, rows, rested := w.j.countMoves(), time.Now(), w.calls.Load(), w.j.countRows(), false
 	took, within := w.until(limits.Settle+limits.Quiet, func() bool {
 		if now := w.j.countMoves(); now != moves {
-			moves, since, calls = now, time.Now(), w.calls.Load()
+			moves, since, calls, rows = now, time.Now(), w.calls.Load(), 0
 		}
+		rows = max(rows, w.j.countRows()) // those of finished shards may go at the end only
 		rested = time.Since(since) >= limits.Quiet
 		return rested && w.shared(shards) == ""
 	})
 	switch r.settle += max(0, took-limits.Quiet); {
 	case within:
-		w.frugal(w.calls.Load()-calls, time.Since(since))
+		w.frugal(w.calls.Load()-calls, rows, time.Since(since))
 	case rested:
 		w.violateUnlessBroken("L2", "no lease has changed hands for %v, and %s", time.Since(since), w.shared(shards))
 	case !w.movesMakeLoad():
@@ -101,9 +102,9 @@ func (w *world) movesMakeLoad() bool {
 
 // frugal judges what a fleet at rest asks of the services (O6). Each row is renewed three times in a FailoverTime and its shard is
 // polled, or subscribed to anew now and then, each worker looks at the table twice in a FailoverTime; half as much again is for what is rare, as audits.
-func (w *world) frugal(calls int64, took time.Duration) {
-	rows, workers := float64(w.j.countRows()), float64(len(w.alive()))
-	second := rows*(3/w.s.Failover.Seconds()+w.s.reads()) + workers*2/w.s.Failover.Seconds()
+func (w *world) frugal(calls int64, rows int, took time.Duration) {
+	workers := float64(len(w.alive()))
+	second := float64(rows)*(3/w.s.Failover.Seconds()+w.s.reads()) + workers*2/w.s.Failover.Seconds()
 	if budget := 20 + 1.5*second*took.Seconds(); float64(calls) > budget {
 		w.violateUnlessBroken("O6", "at rest %v workers with %v rows made %d calls in %v, want at most %.0f", workers, rows, calls, took, budget)
 	}
