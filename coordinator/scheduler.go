@@ -104,7 +104,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 //
 // None of them ends with ctx, whose end only begins the stop.
 func (s *Scheduler) run(ctx context.Context) error {
-	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	work, endWork := context.WithCancelCause(loop.Rooted(context.WithoutCancel(ctx)))
 	defer endWork(errStopping)
 	user, cancelUser := context.WithCancelCause(work)
 	defer cancelUser(errStopping)

@@ -189,7 +189,7 @@ func (c *consumers) run(ctx context.Context, e *entry) (over, rests bool) {
 			over = c.judge(ctx, e, out)
 		}
 	}()
-	out = e.running.Run(context.WithoutCancel(ctx)) // it is told by abort
+	out = e.running.Run(loop.Root(ctx)) // it is told by abort
 	return over, rests
 }
 

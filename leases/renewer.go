@@ -99,7 +99,7 @@ func (r *LeaseRenewer) tenure(nonce string) Tenure {
 }
 
 // Add makes a lease that was just taken a held one. askedAt was read from ctx's clock before the take was sent. The lease's
-// context takes its values from ctx, not its end. Whatever this worker held of the same lease ends.
+// context takes its values from ctx, or what [loop.Rooted] was given, not its end. Whatever this worker held of the same lease ends.
 func (r *LeaseRenewer) Add(ctx context.Context, w Written, askedAt time.Time) *Held {
 	now := stampOf(loop.ClockOf(ctx))
 	return r.add(ctx, w, stamp{mono: askedAt, wall: now.wall.Add(askedAt.Sub(now.mono))})
@@ -115,7 +115,7 @@ func (r *LeaseRenewer) add(ctx context.Context, w Written, asked stamp) *Held {
 	if w.Lease.Tenure != nil {
 		h.nonce = w.Lease.Tenure.Nonce
 	}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.ctx, h.cancel = context.WithCancelCause(loop.Root(ctx))
 	if w.Recovered == ByEarlierCall {
 		h.due = asked.mono
 		h.unsure = &asked // its repetition may have landed; see landed

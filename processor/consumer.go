@@ -76,8 +76,8 @@ type ShardConsumer struct {
 	roused   bool                    // something happened since the consumer last was about to rest
 	aborted  error                   // why the grace period is over, if Abort was called
 	endWork  context.CancelCauseFunc // nil before Run, as the next
-	endFetch context.CancelCauseFunc
-	reading  Announcer // the source, if it is one, until it is closed
+	endFetch context.CancelCauseFunc // nil at rest, too
+	reading  Announcer               // the source, if it is one, until it is closed
 
 	// watches are the functions that were begun by the end of run, or of the lease. What ends them is nil before Run, and the first of
 	// a context that does not end.
@@ -88,7 +88,7 @@ type ShardConsumer struct {
 	clock     *loop.Clock
 	run       context.Context //nolint:containedctx // given to Run: done when the grace period is over
 	work      context.Context //nolint:containedctx // given to user code: done at the end of the grace period or of the lease
-	fetch     context.Context //nolint:containedctx // like work, and done when a stop is requested
+	fetch     context.Context //nolint:containedctx // like work, and done when a stop is requested; nil at rest
 	phase     states.Phase
 	tracker   *checkpoint.Tracker
 	processor RecordProcessor
@@ -220,6 +220,8 @@ func (c *ShardConsumer) Wake() {
 func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 	if c.tracker == nil {
 		c.begin(ctx)
+	} else {
+		c.fetchAgain()
 	}
 	rests := false
 	defer func() {
@@ -248,18 +250,15 @@ func (c *ShardConsumer) begin(ctx context.Context) {
 	c.clock, c.run, c.idle = loop.ClockOf(ctx), ctx, true
 	lease := c.o.Lease.Context()
 	work, endWork := context.WithCancelCause(lease)
-	fetch, endFetch := context.WithCancelCause(lease)
-	c.work, c.fetch = work, fetch
+	c.work = work
 	c.mu.Lock()
-	c.endWork, c.endFetch = endWork, endFetch
-	stop, aborted := c.stop, c.aborted
+	c.endWork = endWork
+	aborted := c.aborted
 	c.mu.Unlock()
-	if stop {
-		endFetch(errStopRequested)
-	}
 	if aborted != nil {
-		c.abandon(aborted)
+		endWork(aborted)
 	}
+	c.fetchAgain()
 	c.watches.Add(1)
 	if ctx.Done() != nil {
 		c.watches.Add(1)
@@ -276,6 +275,22 @@ func (c *ShardConsumer) begin(ctx context.Context) {
 	})
 	c.tracker = checkpoint.NewTracker(c.o.Lease, c.o.Position, c.trackerOptions())
 	c.entered()
+}
+
+// fetchAgain makes the context that rests end with, as whatever was requested by now wants it.
+func (c *ShardConsumer) fetchAgain() {
+	fetch, end := context.WithCancelCause(c.o.Lease.Context())
+	c.fetch = fetch
+	c.mu.Lock()
+	c.endFetch = end
+	stop, aborted := c.stop, c.aborted
+	c.mu.Unlock()
+	switch {
+	case stop:
+		end(errStopRequested)
+	case aborted != nil:
+		end(aborted)
+	}
 }
 
 // finish ends what begin has made, and waits for the goroutines that the ends of contexts have started.

@@ -1,6 +1,12 @@
 package processor
 
-import "github.com/shardlease/shardlease/internal/states"
+import (
+	"errors"
+
+	"github.com/shardlease/shardlease/internal/states"
+)
+
+var errResting = errors.New("the consumer rests")
 
 // rests reports whether there is nothing to do before Resume is called, and nobody waits for it. A consumer rests while its shard is idle; while
 // records come, to keep the goroutine costs less than to make one for each batch.
@@ -24,6 +30,10 @@ func (c *ShardConsumer) rests() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resting = !c.roused
+	if c.resting { // nobody waits for records
+		c.endFetch(errResting)
+		c.fetch, c.endFetch = nil, nil
+	}
 	return c.resting
 }
 
