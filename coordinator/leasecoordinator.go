@@ -149,7 +149,7 @@ func (c *LeaseCoordinator) rows() (rows []leases.Lease, ok bool) {
 	}
 	rows = make([]leases.Lease, 0, len(seen))
 	for _, s := range seen {
-		rows = append(rows, s.Lease)
+		rows = append(rows, *s.Lease)
 	}
 	return rows, true
 }

@@ -134,7 +134,7 @@ func (t *LeaseTaker) resume(ctx context.Context, view View) {
 		l := s.Lease
 		if l.HandoffTo == t.opts.Worker && (l.MarkIsLive() && l.CheckpointOwner != t.opts.Worker || l.InTransit()) {
 			if _, held := t.renewer.Get(l.Key); !held {
-				t.follow(ctx, l)
+				t.follow(ctx, *l)
 			}
 		}
 	}

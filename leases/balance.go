@@ -461,7 +461,7 @@ func (p *planner) finished() {
 		}
 		switch wait := at.Sub(p.view.now); {
 		case wait <= 0:
-			p.moves.Take = append(p.moves.Take, row.Lease)
+			p.moves.Take = append(p.moves.Take, *row.Lease)
 		case wait < p.cfg.FailoverTime:
 			p.again(wait)
 		}

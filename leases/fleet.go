@@ -58,7 +58,7 @@ func (v View) Sparse() bool { return v.sparse }
 // has written. A leader of KCL 3.x that assigns a lease of ours leaves such a row before anything else.
 func (v View) JavaInSight() bool {
 	return slices.ContainsFunc(v.rows, func(s *Sighting) bool {
-		l := &s.Lease
+		l := s.Lease
 		return l.Owner != "" && (!l.TenureSpeaks() || l.Owner != l.Tenure.Worker && l.Owner != l.HandoffTo)
 	})
 }
@@ -149,7 +149,7 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 		if row.Lease.Finished() {
 			continue
 		}
-		claim := FleetLease{Lease: l, Holder: -1, Former: -1, Near: -1}
+		claim := FleetLease{Lease: *l, Holder: -1, Former: -1, Near: -1}
 		state := l.State()
 		claim.Java = !l.TenureSpeaks() && l.Owner != ""
 		switch {
@@ -173,7 +173,7 @@ func (v View) fleet(s survey, cfg config.LeaseManagementConfig) (Fleet, []*Sight
 		}
 		for _, parent := range l.ParentShardIDs {
 			if claim.Holder < 0 && claim.Near < 0 {
-				claim.Near = at(v.ownerOf(parent, l))
+				claim.Near = at(v.ownerOf(parent, *l))
 			}
 		}
 		f.Leases = append(f.Leases, claim)

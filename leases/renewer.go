@@ -166,17 +166,16 @@ func (r *LeaseRenewer) own() []Lease {
 	return rows
 }
 
-// overlaid returns the rows of a listing, what is held as this worker last wrote it.
+// overlaid returns the rows of a listing, which it changes: what is held as this worker last wrote it.
 func (r *LeaseRenewer) overlaid(listed []Lease) []Lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rows := slices.Clone(listed)
-	for i, l := range rows {
-		if h, ok := r.held[l.Key]; ok && h.lease.Counter > l.Counter {
-			rows[i] = h.lease
+	for i := range listed {
+		if h, ok := r.held[listed[i].Key]; ok && h.lease.Counter > listed[i].Counter {
+			listed[i] = h.lease
 		}
 	}
-	return rows
+	return listed
 }
 
 // Get returns the lease of that key if it is held now.

@@ -332,7 +332,7 @@ func (r *Reader) due(v View, cfg config.LeaseManagementConfig) time.Time {
 		sooner(r.whole.Add(d / 5))
 	}
 	for _, row := range r.seen {
-		l := &row.Lease
+		l := row.Lease
 		if l.Finished() {
 			continue
 		}

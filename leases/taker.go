@@ -296,8 +296,8 @@ func (t *LeaseTaker) strays(view View) []Lease {
 		switch l := row.Lease; {
 		case row.Knowledge == Unseen || held:
 			delete(t.claims, key)
-		case c.me.ours(l):
-			again = append(again, l)
+		case c.me.ours(*l):
+			again = append(again, *l)
 		case l.Counter != c.seen.Counter: // somebody else's by now, and our request cannot land any more
 			delete(t.claims, key)
 		}

@@ -66,7 +66,7 @@ func nextKnowledge(k Knowledge, s sight) Knowledge {
 
 // Sighting is one row in a [View]. It is a value that nothing changes.
 type Sighting struct {
-	Lease     Lease
+	Lease     *Lease // shared with the listing that showed it: not to be changed; never nil
 	Knowledge Knowledge
 	Since     time.Time // when this worker first saw this counter; on its own clock, as all times here
 	Read      time.Time // when it last read the row and did not find it changed by then
@@ -148,7 +148,7 @@ func (v View) Get(key string) Sighting {
 	if i, ok := v.find(key); ok {
 		return *v.rows[i]
 	}
-	return Sighting{}
+	return Sighting{Lease: &Lease{}}
 }
 
 // Expires is when the row of that key counts as stale if its counter does not move; zero if nobody owns it.
@@ -208,7 +208,8 @@ func (v View) At(now time.Time) View {
 	return v
 }
 
-// Look is the view after a listing of the whole table that had arrived by at. Rows that it lacks are forgotten.
+// Look is the view after a listing of the whole table that had arrived by at. Rows that it lacks are forgotten. The view keeps rows,
+// which must not be changed afterwards.
 //
 // A listing may be eventually consistent. A counter smaller than one seen before is an old replica's and changes nothing: if
 // it did, replicas that disagree would start a dead owner's time again and again. If it persists for a failover time, the
@@ -245,9 +246,10 @@ func (v View) Own(held []Lease, at time.Time) View {
 		return v.At(at)
 	}
 	v.rows, v.expiry = slices.Clone(v.rows), slices.Clone(v.expiry)
-	for _, l := range held {
+	for n := range held {
+		l := &held[n]
 		if i, ok := v.find(l.Key); ok && l.Counter >= v.rows[i].Lease.Counter {
-			v.rows[i] = v.sight(new(Sighting), v.rows[i], &l, at, true)
+			v.rows[i] = v.sight(new(Sighting), v.rows[i], l, at, true)
 			v.expiry[i] = v.expiryOf(v.rows[i])
 		}
 	}
@@ -289,7 +291,7 @@ func (v View) find(key string) (int, bool) {
 func (v View) sight(next, old *Sighting, l *Lease, at time.Time, exact bool) *Sighting {
 	switch {
 	case old == nil:
-		*next = Sighting{Lease: *l, Knowledge: nextKnowledge(Unseen, sightOf(l, true)), Since: at, Read: at}
+		*next = Sighting{Lease: l, Knowledge: nextKnowledge(Unseen, sightOf(l, true)), Since: at, Read: at}
 		return next
 	case l.Counter < old.Lease.Counter && !exact && at.Sub(old.Read) <= old.failover(v.failover):
 		return old
@@ -297,7 +299,7 @@ func (v View) sight(next, old *Sighting, l *Lease, at time.Time, exact bool) *Si
 		return old
 	}
 	moved := l.Counter != old.Lease.Counter || old.Lease.Owner == "" // an owner that came without a counter is new to us
-	*next = Sighting{Lease: *l, Knowledge: nextKnowledge(old.Knowledge, sightOf(l, moved)), Since: at, Read: at}
+	*next = Sighting{Lease: l, Knowledge: nextKnowledge(old.Knowledge, sightOf(l, moved)), Since: at, Read: at}
 	sameOwner := l.ActualOwner() == old.Lease.ActualOwner()
 	if l.Counter == old.Lease.Counter && (l.Owner == "") == (old.Lease.Owner == "") {
 		next.Since = old.Since
