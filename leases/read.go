@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -80,6 +81,7 @@ func (t *Table) List(ctx context.Context) (Listing, error) {
 	}
 	t.names.Store(&names)
 	t.segments.Store(int32(segmentsFor(bytes)))
+	t.rows.Store(int32(min(sum.Rows, math.MaxInt32)))
 	return sum, nil
 }
 
@@ -95,24 +97,28 @@ func (t *Table) ListScope(ctx context.Context, s Scope) (Listing, error) {
 // list reads some segments of so many, all at once. names are the strings that it met, bytes is what it read.
 func (t *Table) list(ctx context.Context, numbers []int, of int) (sum Listing, names map[string]string, bytes float64, err error) {
 	parts := make([]segment, len(numbers))
+	// As many rows as the table had when it was last read whole are likely. The first part has room for the others' rows.
+	likely := int(t.rows.Load()) / of
+	room := likely * len(numbers)
 	g, gctx := errgroup.WithContext(ctx)
 	for i, number := range numbers {
 		parts[i] = segment{table: t, known: *t.names.Load(), names: map[string]string{}}
+		parts[i].Leases = make([]Lease, 0, room+room/16)
+		room = likely
 		g.Go(func() error { return parts[i].read(gctx, number, of) })
 	}
 	if err := g.Wait(); err != nil {
 		return Listing{}, nil, 0, err
 	}
 	names = map[string]string{}
-	n := 0
-	for i := range parts {
-		n += len(parts[i].Leases)
-	}
-	sum.Leases = make([]Lease, 0, n)
 	other := ""
 	for i := range parts {
 		p := &parts[i]
-		sum.Leases = append(sum.Leases, p.Leases...)
+		if i == 0 {
+			sum.Leases = p.Leases
+		} else {
+			sum.Leases = append(sum.Leases, p.Leases...)
+		}
 		sum.Rows += p.Rows
 		sum.Foreign += p.Foreign
 		if p.mode != "" {

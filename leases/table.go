@@ -39,6 +39,7 @@ type Table struct {
 
 	names    atomic.Pointer[map[string]string] // the worker ids and the like of the last listing
 	segments atomic.Int32                      // into how many the next listing divides the table
+	rows     atomic.Int32                      // that the last listing of everything has read
 	keys     Keys
 	tolerant atomic.Bool // rows with other keys are left out
 	mixed    atomic.Bool // and were warned about

@@ -38,6 +38,7 @@ type claim struct {
 	whole   bool // less than want is of no use
 	granted int64
 	ready   chan struct{} // closed when granted is set
+	waits   func()
 }
 
 // smallestClaim is worth a request. A shard that may not have as much waits, unless it wants no more, or holds nothing; then
@@ -55,8 +56,9 @@ func (b *budget) open() {
 
 // claim waits until the account may have some of want bytes, and returns how many. It fails with ctx's cause only.
 // Readers are served in the order in which they came, except that one whose shard holds too much lets others pass.
-func (b *budget) claim(ctx context.Context, a *account, want int64) (int64, error) {
-	return b.wait(ctx, &claim{of: a, want: max(want, 1), ready: make(chan struct{})})
+// waits, if it is not nil, is called before it waits.
+func (b *budget) claim(ctx context.Context, a *account, want int64, waits func()) (int64, error) {
+	return b.wait(ctx, &claim{of: a, want: max(want, 1), ready: make(chan struct{}), waits: waits})
 }
 
 // claimWhole waits until the account may have all of want bytes: the size of an event is known before it is read, and it
@@ -79,6 +81,9 @@ func (b *budget) wait(ctx context.Context, c *claim) (int64, error) {
 	}
 	b.waiting = append(b.waiting, c)
 	b.mu.Unlock()
+	if c.waits != nil {
+		c.waits()
+	}
 
 	select {
 	case <-c.ready:

@@ -53,7 +53,7 @@ func TestBudget_givesASmallPageToAShardThatHoldsNone(t *testing.T) {
 	}
 	for i := range accounts {
 		// Each keeps the largest page that it gets.
-		n, err := b.claim(t.Context(), &accounts[i], 12<<20)
+		n, err := b.claim(t.Context(), &accounts[i], 12<<20, nil)
 		if err != nil || n < smallestClaim {
 			t.Fatalf("shard %d gets %d, %v", i, n, err)
 		}
@@ -64,11 +64,11 @@ func TestBudget_givesASmallPageToAShardThatHoldsNone(t *testing.T) {
 	// Whoever holds something waits until enough was handled.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := b.claim(ctx, &accounts[39], 1<<20); !errors.Is(err, context.Canceled) {
+	if n, err := b.claim(ctx, &accounts[39], 1<<20, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("claim = %d, %v while the budget is spent", n, err)
 	}
 	b.release(&accounts[0], accounts[0].held)
-	if n, err := b.claim(t.Context(), &accounts[39], 1<<20); err != nil || n != 1<<20 {
+	if n, err := b.claim(t.Context(), &accounts[39], 1<<20, nil); err != nil || n != 1<<20 {
 		t.Fatalf("claim = %d, %v", n, err)
 	}
 }

@@ -63,7 +63,11 @@ func (f *FanOut) Open(ctx context.Context, start Start) (processor.RecordSource,
 		return nil, err
 	}
 	s.loop = &subscriber{reader: s.reader, fanout: f, registration: f.registration(start)}
-	go s.read() //nolint:contextcheck // it has kept ctx
+	if f.polls.Load() {
+		s.due() //nolint:contextcheck // it has kept ctx
+	} else {
+		go s.read() //nolint:contextcheck // likewise
+	}
 	return s, nil
 }
 

@@ -28,7 +28,8 @@ type Polling struct {
 	opts   PollingOptions
 	log    *slog.Logger
 	budget *budget
-	turns  chan struct{} // see request
+	turns  *turns // see request
+	rests  rests
 }
 
 // NewPolling makes a Polling of a complete configuration. It does no I/O.
@@ -44,7 +45,7 @@ func NewPolling(api KinesisAPI, cfg config.RetrievalConfig, opts PollingOptions)
 	}
 	return &Polling{
 		api: api, cfg: cfg, opts: opts, log: opts.Logger, budget: newBudget(cfg.ByteBudget),
-		turns: make(chan struct{}, requestsAtOnce),
+		turns: newTurns(requestsAtOnce),
 	}
 }
 
@@ -85,7 +86,7 @@ func (p *Polling) Open(ctx context.Context, start Start) (processor.RecordSource
 		return nil, err
 	}
 	s.loop = s.reader
-	go s.read() //nolint:contextcheck // it has kept ctx
+	s.due() //nolint:contextcheck // it has kept ctx
 	return s, nil
 }
 
@@ -102,7 +103,7 @@ func (p *Polling) source(ctx context.Context, start Start) (*source, error) {
 			"stream", start.Stream, "shard", start.ShardID)
 	}
 	p.budget.open()
-	return &source{reader: newReader(ctx, p, start), ctx: ctx}, nil
+	return &source{reader: newReader(ctx, p, start), ctx: ctx, rest: rest{index: -1}}, nil
 }
 
 func newReader(ctx context.Context, p *Polling, start Start) *reader {

@@ -34,6 +34,7 @@ type reader struct {
 	perRec   int64 // bytes of a record, 0 if none was seen
 	trouble  trouble
 	placed   bool          // a refused place was looked into
+	admitted bool          // it has a turn, for the request that it is about to make
 	heard    time.Time     // when the last answer with which reading went on was asked for; zero if there was none
 	lag      time.Duration // how far behind the shard was then
 	queue    queue
@@ -130,7 +131,7 @@ func describe(in *kinesis.GetShardIteratorInput) string {
 // read fetches one page and delivers it. It returns how long after the start of this read the next one may start.
 func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err error) {
 	b := r.polling.budget
-	granted, err := b.claim(ctx, &r.account, r.want)
+	granted, err := b.claim(ctx, &r.account, r.want, r.yield)
 	if err != nil {
 		return 0, false, err
 	}

@@ -31,13 +31,21 @@ func (r *reader) request(ctx context.Context, f func(context.Context) error) err
 	})
 }
 
-// turn makes a request that bounds its time itself.
+// yield gives up the turn with which the reader began, if it still has it: for who has to wait for something else first.
+func (r *reader) yield() {
+	if r.admitted {
+		r.admitted = false
+		r.polling.turns.leave()
+	}
+}
+
+// turn makes a request that bounds its time itself. The first one after a rest has had its turn before there was a goroutine.
 func (r *reader) turn(ctx context.Context, f func(context.Context) error) error {
 	turns := r.polling.turns
-	select {
-	case turns <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if r.admitted {
+		r.admitted = false
+	} else if err := turns.await(ctx); err != nil {
+		return err
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -49,10 +57,10 @@ func (r *reader) turn(ctx context.Context, f func(context.Context) error) error 
 	defer r.timer.Stop()
 	select {
 	case err := <-done:
-		<-turns
+		turns.leave()
 		return err
 	case <-r.timer.C:
-		<-turns
+		turns.leave()
 	}
 	return <-done
 }

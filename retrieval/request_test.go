@@ -82,8 +82,8 @@ func TestRequest_thatHangsKeepsOthersWaitingForAMomentOnly(t *testing.T) {
 				t.Errorf("error %v, want the cause", err)
 			}
 		}
-		if len(p.turns) != 0 {
-			t.Errorf("%d turns are still taken", len(p.turns))
+		if p.turns.free != requestsAtOnce {
+			t.Errorf("%d turns are free, want all", p.turns.free)
 		}
 	})
 }
@@ -92,7 +92,9 @@ func TestRequest_givesUpItsTurnWithItsContext(t *testing.T) {
 	bubble(t, 1, func(ctx context.Context, w *world) {
 		p := w.polling()
 		for range requestsAtOnce {
-			p.turns <- struct{}{}
+			if err := p.turns.await(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

@@ -22,9 +22,11 @@ type source struct {
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc // ends run; nil while it does not run
 	left    chan struct{}           // closed when the goroutine of run is gone; nil if nobody waits for that
-	alarm   func() (stopped bool)   // while the reader rests
+	enter   func() (stopped bool)   // while the reader waits for its turn
 	stopped bool                    // nothing is read any more
 	closed  bool
+
+	rest rest // guarded by Polling.rests.mu
 }
 
 var _ processor.Announcer = (*source)(nil)
@@ -34,16 +36,31 @@ var (
 	errNoEnd    = errors.New("the source has no more records and not come to an end: it was stopped, or a hook ended its goroutine instead of returning")
 )
 
+// due has the reader go on, as soon as there is a turn for its first request.
+func (s *source) due() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped { // just now
+		s.reader.queue.end()
+		return
+	}
+	s.enter = s.reader.polling.turns.enter(func() {
+		s.reader.admitted = true
+		s.read()
+	})
+}
+
 // read gives the reader a goroutine, this one, until it rests or has ended.
 func (s *source) read() {
 	s.mu.Lock()
 	if s.stopped { // just now
 		s.mu.Unlock()
+		s.reader.yield()
 		s.reader.queue.end()
 		return
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	s.cancel, s.alarm = cancel, nil
+	s.cancel, s.enter = cancel, nil
 	s.mu.Unlock()
 
 	var rest time.Duration
@@ -54,6 +71,7 @@ func (s *source) read() {
 // leave ends the goroutine's work. The reader has ended if there is no rest.
 func (s *source) leave(rest time.Duration) {
 	s.reader.disarm()
+	s.reader.yield()
 	s.mu.Lock()
 	s.cancel(errUnwanted)
 	s.cancel = nil
@@ -62,7 +80,7 @@ func (s *source) leave(rest time.Duration) {
 	}
 	rests := rest > 0 && !s.stopped
 	if rests {
-		s.alarm = s.reader.clock.AfterFunc(rest, s.read)
+		s.reader.polling.rests.add(s, s.reader.clock, rest)
 	}
 	s.mu.Unlock()
 	if !rests {
@@ -106,7 +124,7 @@ func (s *source) Stop() {
 	if s.cancel != nil {
 		s.cancel(errUnwanted)
 	}
-	rested := s.alarm != nil && s.alarm()
+	rested := s.enter != nil && s.enter() || s.reader.polling.rests.remove(s)
 	s.mu.Unlock()
 	if rested {
 		s.reader.queue.end()
