@@ -76,14 +76,20 @@ func (s *renewedStore) lose() {
 	}
 }
 
+// noting keeps what it is told.
+type noting struct{ written, refused *[]Event }
+
+func (noting) Now() time.Time    { return time.Now() }
+func (n noting) Written(e Event) { *n.written = append(*n.written, e) }
+func (n noting) Refused(e Event) { *n.refused = append(*n.refused, e) }
+
 func deferring(t *testing.T) (*renewedStore, *Tracker, *[]Event, *[]Event) {
 	t.Helper()
 	written, refused := &[]Event{}, &[]Event{}
 	s := &renewedStore{memoryStore: memoryStore{row: at("3")}}
 	tr := NewTracker(s, at("3"), TrackerOptions{
 		LeaseKey: "shard",
-		Written:  func(e Event) { *written = append(*written, e) },
-		Refused:  func(e Event) { *refused = append(*refused, e) },
+		Observer: noting{written, refused},
 	})
 	return s, tr, written, refused
 }

@@ -37,12 +37,18 @@ type Tracker struct {
 type TrackerOptions struct {
 	// LeaseKey names the shard in errors.
 	LeaseKey string
-	// Now reads the clock for Event.Elapsed, which is 0 without it.
-	Now func() time.Time
-	// Written is called after each successful write, in the order of the writes and before the next one starts; Refused after
-	// each call that failed, whatever the reason, and when what was deferred will not be written. They are called on the
-	// goroutine of the caller, or the store's for what was deferred; they must not block, nor checkpoint.
-	Written, Refused func(Event)
+	Observer Observer
+}
+
+// Observer is told what became of the calls of a [Checkpointer]. Its methods are called on the goroutine of the caller, or the
+// store's for what was deferred; they must not block, nor checkpoint.
+type Observer interface {
+	// Now reads the clock for Event.Elapsed, which is 0 without an Observer.
+	Now() time.Time
+	// Written is called after each successful write, in the order of the writes and before the next one starts.
+	Written(e Event)
+	// Refused is called after each call that failed, whatever the reason, and when what was deferred will not be written.
+	Refused(e Event)
 }
 
 // Event is about one call of a [Checkpointer].
@@ -215,8 +221,8 @@ func (t *Tracker) set(ctx context.Context, r request) (ExtendedSequenceNumber, e
 	if err != nil {
 		return at, t.refuse(r, elapsed, err)
 	}
-	if t.opts.Written != nil {
-		t.opts.Written(Event{At: at, Pending: r.pending, Elapsed: elapsed})
+	if o := t.opts.Observer; o != nil {
+		o.Written(Event{At: at, Pending: r.pending, Elapsed: elapsed})
 	}
 	return at, nil
 }
@@ -256,8 +262,8 @@ func (t *Tracker) postponed(at ExtendedSequenceNumber, elapsed time.Duration, er
 		t.last = at
 	}
 	t.mu.Unlock()
-	if err == nil && t.opts.Written != nil {
-		t.opts.Written(Event{At: at, Elapsed: elapsed})
+	if o := t.opts.Observer; err == nil && o != nil {
+		o.Written(Event{At: at, Elapsed: elapsed})
 	}
 }
 
@@ -385,15 +391,15 @@ func (t *Tracker) refuse(r request, elapsed time.Duration, cause error) error {
 		}
 	}
 	err := fmt.Errorf("%s %s at %s: %w", what, t.opts.LeaseKey, r.at, cause)
-	if told && t.opts.Refused != nil {
-		t.opts.Refused(Event{At: r.at, Pending: r.pending, Elapsed: elapsed, Err: err})
+	if o := t.opts.Observer; told && o != nil {
+		o.Refused(Event{At: r.at, Pending: r.pending, Elapsed: elapsed, Err: err})
 	}
 	return err
 }
 
 func (t *Tracker) now() time.Time {
-	if t.opts.Now == nil {
-		return time.Time{}
+	if o := t.opts.Observer; o != nil {
+		return o.Now()
 	}
-	return t.opts.Now()
+	return time.Time{}
 }

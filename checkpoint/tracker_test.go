@@ -329,9 +329,7 @@ func TestEvents_tellWhatWasWrittenAndWhatRefused(t *testing.T) {
 		var written, refused []Event
 		s := &slowStore{memoryStore: memoryStore{row: at("1")}, each: 30 * time.Millisecond}
 		tr := NewTracker(s, at("1"), TrackerOptions{
-			Now:     time.Now,
-			Written: func(e Event) { written = append(written, e) },
-			Refused: func(e Event) { refused = append(refused, e) },
+			Observer: noting{&written, &refused},
 		})
 		c := tr.Checkpointer()
 		tr.BeginBatch(at("9"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/leases"
+	"github.com/shardlease/shardlease/processor"
 )
 
 const (
@@ -29,6 +30,7 @@ const (
 // consumers keeps one consumer for each held lease whose shard is not finished.
 type consumers struct {
 	o        Options
+	settings *processor.ConsumerSettings
 	streams  *directory
 	release  func(context.Context, *leases.Held) error // set before the first start
 	forsake  func(*leases.Held, error)                 // likewise
@@ -48,7 +50,13 @@ type consumers struct {
 }
 
 func newConsumers(o Options, streams *directory) *consumers {
-	return &consumers{o: o, streams: streams, fatal: make(chan error, 1), byKey: map[string]*entry{}}
+	return &consumers{
+		o: o, streams: streams, fatal: make(chan error, 1), byKey: map[string]*entry{},
+		settings: &processor.ConsumerSettings{
+			Factory: o.Factory, ParentPoll: o.Config.Coordinator.ParentShardPollInterval, Rests: true,
+			Lifecycle: o.Config.Lifecycle, Worker: o.Config.WorkerID, Hooks: o.Config.Hooks, Logger: o.Config.Logger,
+		},
+	}
 }
 
 // start gives a lease that was just taken its consumer. It does not block. ctx is what user code's contexts end with.

@@ -238,31 +238,39 @@ func (c *consumers) arm(ctx context.Context, e *entry) *processor.ShardConsumer 
 		Shard: processor.Shard{
 			Stream: stream.Name, StreamIdentifier: stream.Identifier, ID: l.Shard(), LeaseKey: l.Key, ParentIDs: slices.Clone(l.ParentShardIDs),
 		},
-		Position: l.Checkpoint,
-		Pending:  l.Pending,
-		Lease:    e.held,
-		Factory:  c.o.Factory,
-		Open: func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
-			return stream.Open(ctx, e.held.Lease(), from)
-		},
-		ParentsEnded: func(ctx context.Context) (bool, error) {
-			return stream.Syncer.ParentsEnded(ctx, stream.local(e.held.Lease()))
-		},
-		ParentPoll: c.o.Config.Coordinator.ParentShardPollInterval,
-		EndShard: func(ctx context.Context, end processor.End) error {
-			return stream.Syncer.EndShard(ctx, stream.local(e.held.Lease()), endOf(end))
-		},
-		Resume:    func() { go c.follow(ctx, e) },
-		Lifecycle: c.o.Config.Lifecycle,
-		Worker:    c.o.Config.WorkerID,
-		Hooks:     c.o.Config.Hooks,
-		Logger:    c.o.Config.Logger,
+		Position:         l.Checkpoint,
+		Pending:          l.Pending,
+		Lease:            e.held,
+		Upstream:         &upstream{c, e, stream, ctx},
+		ConsumerSettings: c.settings,
 	})
 	if c.aborted != nil {
 		e.consumer.Abort(c.aborted)
 	}
 	return e.consumer
 }
+
+// upstream is what an entry's consumer knows of us.
+type upstream struct {
+	c      *consumers
+	e      *entry
+	stream *reading
+	ctx    context.Context //nolint:containedctx // of follow
+}
+
+func (u *upstream) Open(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
+	return u.stream.Open(ctx, u.e.held.Lease(), from)
+}
+
+func (u *upstream) ParentsEnded(ctx context.Context) (bool, error) {
+	return u.stream.Syncer.ParentsEnded(ctx, u.stream.local(u.e.held.Lease()))
+}
+
+func (u *upstream) EndShard(ctx context.Context, end processor.End) error {
+	return u.stream.Syncer.EndShard(ctx, u.stream.local(u.e.held.Lease()), endOf(end))
+}
+
+func (u *upstream) Resume() { go u.c.follow(u.ctx, u.e) }
 
 // endOf says for shardsync, which knows nothing of processors, what a source has said.
 func endOf(end processor.End) shardsync.End {

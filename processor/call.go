@@ -25,8 +25,8 @@ func (c *ShardConsumer) call(method string, f func() error) (err error) {
 		if v == nil {
 			return
 		}
-		if c.hooks.Panicked != nil {
-			c.hooks.Panicked(config.PanicEvent{
+		if c.o.Hooks.Panicked != nil {
+			c.o.Hooks.Panicked(config.PanicEvent{
 				Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, What: method, Value: v, Stack: debug.Stack(),
 			})
 		}

@@ -28,28 +28,28 @@ type LeaseHandle interface {
 	Processed(bytes int)
 }
 
-// ConsumerOptions is what a ShardConsumer works with. All fields are required but Pending, ParentsEnded for a shard without
-// parents, Resume, Hooks and Logger.
-type ConsumerOptions struct {
-	Shard    Shard
-	Position checkpoint.ExtendedSequenceNumber // the stored checkpoint
-	Pending  *checkpoint.Pending               // what an earlier owner prepared; nil if nothing
-	Lease    LeaseHandle
-	Factory  Factory
-
+// Upstream is whoever has started a consumer, as far as the consumer needs it. Its methods are called one at a time, but Resume.
+type Upstream interface {
 	// Open starts reading after from, which is the stored checkpoint or one that Initialize wrote. ctx is the lease's. That no
 	// more records are wanted for another reason, as a requested stop, an [Announcer] is told, and any other source by Close. After an
 	// error Open is called again.
-	Open func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error)
-	// ParentsEnded reports whether every parent was read to its end. It is asked each ParentPoll and after Wake.
-	ParentsEnded func(ctx context.Context) (bool, error)
-	ParentPoll   time.Duration
+	Open(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error)
+	// ParentsEnded reports whether every parent was read to its end. It is asked each ParentPoll and after Wake, of a shard with parents.
+	ParentsEnded(ctx context.Context) (bool, error)
 	// EndShard makes the children of an ended shard known: their leases, then their names in the shard's own row. It is
 	// called before the user's ShardEnded, and again after an error.
-	EndShard func(ctx context.Context, end End) error
-	// Resume, if it is not nil, lets Run return while nothing is to be done, with Outcome.Resting, if the source is an
-	// [Announcer]: Resume is then called once, from any goroutine, when Run is to be called again. It must not block.
-	Resume func()
+	EndShard(ctx context.Context, end End) error
+	// Resume is called once after Run has returned with Outcome.Resting, from any goroutine, when Run is to be called again. It must
+	// not block.
+	Resume()
+}
+
+// ConsumerSettings is what consumers have in common; they keep the pointer. Hooks and Logger may be nil.
+type ConsumerSettings struct {
+	Factory    Factory
+	ParentPoll time.Duration // between two questions whether a shard's parents have ended
+	// Rests lets Run return while nothing is to be done, if the source is an [Announcer]: see Upstream.Resume.
+	Rests bool
 
 	Lifecycle config.LifecycleConfig
 	Worker    string
@@ -57,12 +57,21 @@ type ConsumerOptions struct {
 	Logger    *slog.Logger
 }
 
+// ConsumerOptions is what a ShardConsumer works with. All fields but Pending are required.
+type ConsumerOptions struct {
+	Shard    Shard
+	Position checkpoint.ExtendedSequenceNumber // the stored checkpoint
+	Pending  *checkpoint.Pending               // what an earlier owner prepared; nil if nothing
+	Lease    LeaseHandle
+	Upstream Upstream
+	*ConsumerSettings
+}
+
 // ShardConsumer leads one shard through one tenure of its lease: it waits for the parents, makes the processor, hands it
 // records and tells it the end. The package comment says in which order the processor is called and what it may rely on.
 // Methods other than Run may be called at any time, from any goroutine. (KCL: ShardConsumer)
 type ShardConsumer struct {
-	o     ConsumerOptions
-	hooks *config.Hooks
+	o ConsumerOptions
 
 	over loop.Latch    // closed at the end of the consumer
 	wake chan struct{} // holds one token after Wake; nil of a shard without parents
@@ -95,7 +104,7 @@ type ShardConsumer struct {
 	source    RecordSource
 	batch     *Batch // fetched, not handled
 	idle      bool   // the last batch was empty, or there was none yet
-	end       End    // what the last batch said, once it was handled
+	end       *End   // what the last batch said, once it was handled
 	lost      error  // why Usable refused, if it did before the lease's context was done
 	failure   error  // for Outcome.Err
 	backoff   loop.Backoff
@@ -105,25 +114,33 @@ type ShardConsumer struct {
 // NewShardConsumer makes a consumer. It does nothing before Run.
 func NewShardConsumer(o ConsumerOptions) *ShardConsumer {
 	c := &ShardConsumer{
-		o: o, hooks: o.Hooks,
+		o:       o,
 		status:  Status{LastDelivered: o.Position, LastCheckpoint: o.Position, MillisBehindLatest: -1},
 		backoff: loop.Backoff{Base: o.Lifecycle.TaskBackoff, Max: o.Lifecycle.MaxTaskBackoff},
 	}
 	if len(o.Shard.ParentIDs) > 0 {
 		c.wake = make(chan struct{}, 1)
 	}
-	if c.hooks == nil {
-		c.hooks = &config.Hooks{}
-	}
-	if c.o.Logger == nil {
-		c.o.Logger = slog.New(slog.DiscardHandler)
+	if o.Hooks == nil || o.Logger == nil {
+		c.o.ConsumerSettings = o.complete()
 	}
 	return c
 }
 
+// complete is the settings with hooks that do nothing and a silent logger, where there are none.
+func (s ConsumerSettings) complete() *ConsumerSettings {
+	if s.Hooks == nil {
+		s.Hooks = &config.Hooks{}
+	}
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &s
+}
+
 // Outcome is how a tenure ended, as far as the consumer is concerned.
 type Outcome struct {
-	// Resting: it has not ended, and there is nothing to do. See ConsumerOptions.Resume.
+	// Resting: it has not ended, and there is nothing to do. See Upstream.Resume.
 	Resting bool
 	Reason  Reason
 	// Finished: the shard's checkpoint is SHARD_END. Reason ShardEnd without it means that the stop came before the end
@@ -216,7 +233,7 @@ func (c *ShardConsumer) Wake() {
 // Run works until the shard has ended, the lease is lost, or a stop was requested, and returns when no user code runs any
 // more. The end of ctx is the end of the grace period: user code's context is cancelled, nothing but LeaseLost is called
 // after that. Run cannot end a method that never returns; whoever cannot wait reads Status.Calling and leaves Run's
-// goroutine behind. Run is called once, and again, with the same context, after each rest: see ConsumerOptions.Resume.
+// goroutine behind. Run is called once, and again, with the same context, after each rest: see Upstream.Resume.
 func (c *ShardConsumer) Run(ctx context.Context) Outcome {
 	if c.tracker == nil {
 		c.begin(ctx)
@@ -273,7 +290,9 @@ func (c *ShardConsumer) begin(ctx context.Context) {
 		c.rouse()
 		c.watchCancelled()
 	})
-	c.tracker = checkpoint.NewTracker(c.o.Lease, c.o.Position, c.trackerOptions())
+	c.tracker = checkpoint.NewTracker(c.o.Lease, c.o.Position, checkpoint.TrackerOptions{
+		LeaseKey: c.o.Shard.LeaseKey, Observer: (*observed)(c),
+	})
 	c.entered()
 }
 
@@ -321,8 +340,8 @@ func (c *ShardConsumer) move(e states.Event) {
 	if c.phase.State != before {
 		c.pause = 0
 		c.entered()
-		if c.hooks.StateChanged != nil {
-			c.hooks.StateChanged(config.StateEvent{
+		if c.o.Hooks.StateChanged != nil {
+			c.o.Hooks.StateChanged(config.StateEvent{
 				Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, From: before.String(), To: c.phase.State.String(),
 			})
 		}
@@ -417,8 +436,8 @@ func (c *ShardConsumer) retry(what string, err error) {
 		return
 	}
 	c.pause = c.backoff.Next()
-	if c.hooks.Retried != nil {
-		c.hooks.Retried(config.RetryEvent{
+	if c.o.Hooks.Retried != nil {
+		c.o.Hooks.Retried(config.RetryEvent{
 			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, What: what, Attempt: c.backoff.Tries(), Wait: c.pause, Err: err,
 		})
 	}

@@ -34,12 +34,13 @@ func BenchmarkConsumer_perBatch(b *testing.B) {
 	lease := newLosableLease()
 	c := NewShardConsumer(ConsumerOptions{
 		Shard: Shard{ID: "shard-1"}, Position: checkpoint.TrimHorizon, Lease: lease,
-		Factory: func(Shard) RecordProcessor { return idle{} },
-		Open: func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+		Upstream: &doubleUpstream{open: func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
 			return &endlessSource{batch, b.N}, nil
+		}},
+		ConsumerSettings: &ConsumerSettings{
+			Factory:   func(Shard) RecordProcessor { return idle{} },
+			Lifecycle: config.LifecycleConfig{TaskBackoff: time.Second, MaxTaskBackoff: time.Second},
 		},
-		EndShard:  func(context.Context, End) error { return nil },
-		Lifecycle: config.LifecycleConfig{TaskBackoff: time.Second, MaxTaskBackoff: time.Second},
 	})
 	b.ReportAllocs()
 	if out := c.Run(b.Context()); !out.Finished {

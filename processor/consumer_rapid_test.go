@@ -233,13 +233,14 @@ func (s story) tell(t *testing.T) (faults []string) {
 		opened := 0
 		o := ConsumerOptions{
 			Shard: Shard{ID: "shard-1", LeaseKey: "shard-1"}, Position: checkpoint.TrimHorizon, Lease: lease,
-			Factory: func(Shard) RecordProcessor { return w },
-			Open: func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+			Upstream: &doubleUpstream{open: func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
 				opened++
 				return source, nil
+			}},
+			ConsumerSettings: &ConsumerSettings{
+				Factory: func(Shard) RecordProcessor { return w }, Rests: s.rests,
+				Lifecycle: config.LifecycleConfig{TaskBackoff: 500 * time.Millisecond, MaxTaskBackoff: 5 * time.Second},
 			},
-			EndShard:  func(context.Context, End) error { return nil },
-			Lifecycle: config.LifecycleConfig{TaskBackoff: 500 * time.Millisecond, MaxTaskBackoff: 5 * time.Second},
 		}
 		done := make(chan Outcome, 1)
 		c, run := resting(ctx, o, func(out Outcome) { done <- out })

@@ -30,7 +30,7 @@ func TestConsumer_stopsWhileItWaitsForParents(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					b := setup(t)
 					b.options.Shard.ParentIDs = []string{"p"}
-					b.options.ParentsEnded = func(ctx context.Context) (bool, error) {
+					b.upstream.parentsEnded = func(ctx context.Context) (bool, error) {
 						switch slow {
 						case "while it asks":
 							<-ctx.Done()
@@ -92,7 +92,7 @@ func TestConsumer_stopsAfterAFailedCall(t *testing.T) {
 		},
 		"EndShard": {
 			prepare: func(b *bench) {
-				b.options.EndShard = func(context.Context, End) error { b.journal.write("end"); return boom }
+				b.upstream.endShard = func(context.Context, End) error { b.journal.write("end"); return boom }
 			},
 			onRequest:   []string{"end", "ShutdownRequested"},
 			onLoss:      []string{"LeaseLost"},

@@ -159,8 +159,8 @@ func TestConsumer_repeatsWhatFailedAndSkipsNothing(t *testing.T) {
 		"Open": {
 			prepare: func(b *bench) {
 				f := failing(boom)
-				open := b.options.Open
-				b.options.Open = func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+				open := b.upstream.open
+				b.upstream.open = func(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
 					if err := f(); err != nil {
 						return nil, err
 					}
@@ -176,7 +176,7 @@ func TestConsumer_repeatsWhatFailedAndSkipsNothing(t *testing.T) {
 		"EndShard": {
 			prepare: func(b *bench) {
 				f := failing(boom, boom)
-				b.options.EndShard = func(context.Context, End) error { b.journal.write("end"); return f() }
+				b.upstream.endShard = func(context.Context, End) error { b.journal.write("end"); return f() }
 			},
 			calls: []string{
 				"Initialize TRIM_HORIZON", "open TRIM_HORIZON", "ProcessRecords 1-2", "ProcessRecords 3-3",
@@ -284,7 +284,7 @@ func TestConsumer_asksForParentsEachPollAndWhenWoken(t *testing.T) {
 		b.options.Shard.ParentIDs = []string{"p", "q"}
 		var asked []time.Duration
 		began := time.Now()
-		b.options.ParentsEnded = func(context.Context) (bool, error) {
+		b.upstream.parentsEnded = func(context.Context) (bool, error) {
 			asked = append(asked, time.Since(began))
 			return len(asked) == 4, nil
 		}

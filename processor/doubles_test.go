@@ -271,6 +271,34 @@ func (j *journal) ShutdownRequested(ctx context.Context, in ShutdownRequestedInp
 	return in.Checkpointer.Checkpoint(ctx)
 }
 
+// doubleUpstream does nothing where it has no function.
+type doubleUpstream struct {
+	open         func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error)
+	parentsEnded func(context.Context) (bool, error)
+	endShard     func(context.Context, End) error
+	resume       func()
+}
+
+func (u *doubleUpstream) Open(ctx context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+	return u.open(ctx, from)
+}
+
+func (u *doubleUpstream) ParentsEnded(ctx context.Context) (bool, error) {
+	if u.parentsEnded == nil {
+		return true, nil
+	}
+	return u.parentsEnded(ctx)
+}
+
+func (u *doubleUpstream) EndShard(ctx context.Context, end End) error {
+	if u.endShard == nil {
+		return nil
+	}
+	return u.endShard(ctx, end)
+}
+
+func (u *doubleUpstream) Resume() { u.resume() }
+
 // bench is a consumer with everything around it; change its parts before start.
 type bench struct {
 	t       *testing.T
@@ -279,6 +307,8 @@ type bench struct {
 	journal *journal
 	hooks   *config.Hooks
 	options ConsumerOptions
+	// upstream is that of options.
+	upstream *doubleUpstream
 
 	consumer *ShardConsumer
 	ctx      context.Context
@@ -310,24 +340,29 @@ func setup(t *testing.T, batches ...Batch) *bench {
 			b.panics = append(b.panics, e)
 		},
 	}
+	b.upstream = &doubleUpstream{
+		open: func(_ context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+			b.journal.write("open %s", from)
+			return b.source, nil
+		},
+		endShard: func(_ context.Context, end End) error {
+			b.journal.write("end %v", end.Children)
+			return nil
+		},
+	}
 	b.options = ConsumerOptions{
 		Shard:    Shard{Stream: "s", ID: "shard-1", LeaseKey: "shard-1"},
 		Position: checkpoint.TrimHorizon,
 		Lease:    b.lease,
-		Factory:  func(Shard) RecordProcessor { return b.journal },
-		Open: func(_ context.Context, from checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
-			b.journal.write("open %s", from)
-			return b.source, nil
+		Upstream: b.upstream,
+		ConsumerSettings: &ConsumerSettings{
+			Factory:    func(Shard) RecordProcessor { return b.journal },
+			ParentPoll: 10 * time.Second,
+			Rests:      true,
+			Lifecycle:  config.LifecycleConfig{TaskBackoff: 500 * time.Millisecond, MaxTaskBackoff: 30 * time.Second},
+			Worker:     "a",
+			Hooks:      b.hooks,
 		},
-		ParentsEnded: func(context.Context) (bool, error) { return true, nil },
-		ParentPoll:   10 * time.Second,
-		EndShard: func(_ context.Context, end End) error {
-			b.journal.write("end %v", end.Children)
-			return nil
-		},
-		Lifecycle: config.LifecycleConfig{TaskBackoff: 500 * time.Millisecond, MaxTaskBackoff: 30 * time.Second},
-		Worker:    "a",
-		Hooks:     b.hooks,
 	}
 	b.ctx, b.abort = context.WithCancelCause(context.Background())
 	return b
@@ -350,7 +385,9 @@ func resting(ctx context.Context, o ConsumerOptions, ended func(Outcome)) (c *Sh
 			ended(out)
 		}
 	}
-	o.Resume = func() { go run() }
+	if up, _ := o.Upstream.(*doubleUpstream); up.resume == nil {
+		up.resume = func() { go run() }
+	}
 	c = NewShardConsumer(o)
 	return c, run
 }

@@ -26,17 +26,26 @@ func resumeShard(f processor.Factory, pending *checkpoint.Pending, keys ...strin
 	last.End, last.Release = &processor.End{}, func() {}
 	out := processor.NewShardConsumer(processor.ConsumerOptions{
 		Shard:    processor.Shard{Stream: "greetings", ID: "shardId-000000000000", LeaseKey: "shardId-000000000000"},
-		Position: checkpoint.TrimHorizon, Pending: pending, Lease: printingLease{ctx}, Factory: f,
-		Open: func(context.Context, checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
-			return oneBatch{last}, nil
+		Position: checkpoint.TrimHorizon, Pending: pending, Lease: printingLease{ctx}, Upstream: oneShard{last},
+		ConsumerSettings: &processor.ConsumerSettings{
+			Factory: f, Lifecycle: config.LifecycleConfig{TaskBackoff: time.Millisecond, MaxTaskBackoff: time.Second},
 		},
-		EndShard:  func(context.Context, processor.End) error { return nil },
-		Lifecycle: config.LifecycleConfig{TaskBackoff: time.Millisecond, MaxTaskBackoff: time.Second},
 	}).Run(ctx)
 	if out.Err != nil || !out.Finished {
 		fmt.Printf("outcome %+v\n", out)
 	}
 }
+
+// oneShard has no parents, no children, and one batch.
+type oneShard struct{ last processor.Batch }
+
+func (s oneShard) Open(context.Context, checkpoint.ExtendedSequenceNumber) (processor.RecordSource, error) {
+	return oneBatch{s.last}, nil
+}
+
+func (oneShard) ParentsEnded(context.Context) (bool, error)    { return true, nil }
+func (oneShard) EndShard(context.Context, processor.End) error { return nil }
+func (oneShard) Resume()                                       {}
 
 // printingLease is never lost and prints what is written to it.
 type printingLease struct{ ctx context.Context }

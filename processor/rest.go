@@ -15,7 +15,7 @@ var errResting = errors.New("the consumer rests")
 // here, or rouse comes after roused was cleared and is seen at the end, or it finds the consumer at rest.
 func (c *ShardConsumer) rests() bool {
 	source, ok := c.source.(Announcer)
-	if !ok || c.o.Resume == nil || !c.idle || c.batch != nil || c.pause > 0 || c.phase.Action() != states.Process {
+	if !ok || !c.o.Rests || !c.idle || c.batch != nil || c.pause > 0 || c.phase.Action() != states.Process {
 		return false
 	}
 	c.mu.Lock()
@@ -44,6 +44,6 @@ func (c *ShardConsumer) rouse() {
 	c.resting, c.roused = false, true
 	c.mu.Unlock()
 	if rested {
-		c.o.Resume()
+		c.o.Upstream.Resume()
 	}
 }

@@ -17,7 +17,7 @@ func rested(b *bench) (resumed func() int) {
 	outs := make(chan Outcome, 10)
 	var n atomic.Int64
 	run := func() { outs <- b.consumer.Run(b.ctx) }
-	b.options.Resume = func() { n.Add(1); go run() }
+	b.upstream.resume = func() { n.Add(1); go run() }
 	b.consumer = NewShardConsumer(b.options)
 	go run()
 	if out := <-outs; out != (Outcome{Resting: true}) {
@@ -102,7 +102,7 @@ func TestConsumer_keepsItsGoroutineWhileRecordsCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, numbered(1, 2))
-		b.options.Resume = func() { t.Error("it has rested") }
+		b.upstream.resume = func() { t.Error("it has rested") }
 		b.consumer = NewShardConsumer(b.options)
 		done := make(chan Outcome, 1)
 		go func() { done <- b.consumer.Run(b.ctx) }()
@@ -147,10 +147,10 @@ func TestConsumer_doesNotRestWithASourceThatDoesNotAnnounce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, Batch{})
-		b.options.Open = func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
+		b.upstream.open = func(context.Context, checkpoint.ExtendedSequenceNumber) (RecordSource, error) {
 			return struct{ RecordSource }{b.source}, nil
 		}
-		b.options.Resume = func() { t.Error("it has rested") }
+		b.upstream.resume = func() { t.Error("it has rested") }
 		b.consumer = NewShardConsumer(b.options)
 		done := make(chan Outcome, 1)
 		go func() { done <- b.consumer.Run(b.ctx) }()

@@ -54,32 +54,32 @@ func (c *ShardConsumer) fetched(b Batch) {
 	}
 }
 
-// trackerOptions connects the tracker with the hooks and the status.
-func (c *ShardConsumer) trackerOptions() checkpoint.TrackerOptions {
-	about := func(e checkpoint.Event) config.CheckpointEvent {
-		return config.CheckpointEvent{
-			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey,
-			SequenceNumber: e.At.SequenceNumber, SubSequenceNumber: e.At.SubSequenceNumber,
-			Pending: e.Pending, Elapsed: e.Elapsed, Err: e.Err,
-		}
+// observed is the consumer as the observer of its tracker.
+type observed ShardConsumer
+
+func (c *observed) Now() time.Time { return c.clock.Now() }
+
+func (c *observed) Written(e checkpoint.Event) {
+	if !e.Pending {
+		c.mu.Lock()
+		c.status.LastCheckpoint = e.At
+		c.mu.Unlock()
 	}
-	return checkpoint.TrackerOptions{
-		LeaseKey: c.o.Shard.LeaseKey,
-		Now:      c.clock.Now,
-		Written: func(e checkpoint.Event) {
-			if !e.Pending {
-				c.mu.Lock()
-				c.status.LastCheckpoint = e.At
-				c.mu.Unlock()
-			}
-			if c.hooks.CheckpointWritten != nil {
-				c.hooks.CheckpointWritten(about(e))
-			}
-		},
-		Refused: func(e checkpoint.Event) {
-			if c.hooks.CheckpointRefused != nil {
-				c.hooks.CheckpointRefused(about(e))
-			}
-		},
+	if f := c.o.Hooks.CheckpointWritten; f != nil {
+		f(c.about(e))
+	}
+}
+
+func (c *observed) Refused(e checkpoint.Event) {
+	if f := c.o.Hooks.CheckpointRefused; f != nil {
+		f(c.about(e))
+	}
+}
+
+func (c *observed) about(e checkpoint.Event) config.CheckpointEvent {
+	return config.CheckpointEvent{
+		Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey,
+		SequenceNumber: e.At.SequenceNumber, SubSequenceNumber: e.At.SubSequenceNumber,
+		Pending: e.Pending, Elapsed: e.Elapsed, Err: e.Err,
 	}
 }

@@ -20,7 +20,7 @@ func (c *ShardConsumer) awaitParents() states.Event {
 	if len(c.o.Shard.ParentIDs) == 0 {
 		return states.ParentsEnded
 	}
-	ended, err := c.o.ParentsEnded(c.fetch)
+	ended, err := c.o.Upstream.ParentsEnded(c.fetch)
 	switch {
 	case err != nil:
 		if c.fetch.Err() == nil {
@@ -102,7 +102,7 @@ func (c *ShardConsumer) process() states.Event {
 	}
 	e := states.BatchDone
 	if b.End != nil {
-		c.end, e = *b.End, states.LastBatchDone
+		c.end, e = b.End, states.LastBatchDone
 	}
 	c.release()
 	c.mu.Lock()
@@ -117,7 +117,7 @@ func (c *ShardConsumer) process() states.Event {
 // fetchBatch fetches the next batch; batchDone means that there is one in hand.
 func (c *ShardConsumer) fetchBatch() states.Event {
 	if c.source == nil {
-		source, err := c.o.Open(c.o.Lease.Context(), c.tracker.Last())
+		source, err := c.o.Upstream.Open(c.o.Lease.Context(), c.tracker.Last())
 		if err != nil {
 			if c.fetch.Err() == nil {
 				c.retry("open the shard for reading", err)
@@ -160,8 +160,8 @@ func (c *ShardConsumer) deliver(b *Batch) error {
 		})
 	})
 	c.tracker.EndBatch(err == nil)
-	if c.hooks.BatchProcessed != nil {
-		c.hooks.BatchProcessed(config.BatchEvent{
+	if c.o.Hooks.BatchProcessed != nil {
+		c.o.Hooks.BatchProcessed(config.BatchEvent{
 			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, Records: len(b.Records),
 			MillisBehindLatest: b.MillisBehindLatest, Elapsed: c.clock.Since(began), Err: err,
 		})
@@ -198,7 +198,7 @@ func (c *ShardConsumer) recordEnd() states.Event {
 	if !c.usable() {
 		return states.Again
 	}
-	if err := c.o.EndShard(c.work, c.end); err != nil {
+	if err := c.o.Upstream.EndShard(c.work, *c.end); err != nil {
 		if errors.Is(err, checkpoint.ErrLeaseLost) && c.lost == nil {
 			c.lost = err
 			c.abandon(err)
@@ -233,8 +233,8 @@ func (c *ShardConsumer) callShardEnded() states.Event {
 	if err != nil {
 		c.failure = fmt.Errorf("ShardEnded of shard %s, after it checkpointed %s: %w", c.o.Shard.ID, checkpoint.ShardEnd, err)
 	}
-	if c.hooks.ShardEnded != nil {
-		c.hooks.ShardEnded(config.LeaseEvent{
+	if c.o.Hooks.ShardEnded != nil {
+		c.o.Hooks.ShardEnded(config.LeaseEvent{
 			Worker: c.o.Worker, LeaseKey: c.o.Shard.LeaseKey, Token: c.o.Lease.Grant().Token,
 		})
 	}
