@@ -36,7 +36,7 @@ type Held struct {
 	lastErr  error     // of the last failed renewal
 	gone     bool      // lost or released
 	asked    bool      // a write of ours has shown that a peer has asked for it
-	learnt   stamp     // when that write was sent
+	learnt   *stamp    // when that write was sent; nil if it was not
 	at       time.Time // when the renewer has to look at it
 	index    int       // in the renewer's heap; -1 if not in it
 }
@@ -104,7 +104,7 @@ func (h *Held) forfeited() error {
 	r.mu.Lock()
 	learnt := h.learnt
 	r.mu.Unlock()
-	if learnt.mono.IsZero() || learnt.passed(stampOf(h.clock)) < HandoffGrace(r.cfg)+r.cfg.FailoverTime/40 {
+	if learnt == nil || learnt.passed(stampOf(h.clock)) < HandoffGrace(r.cfg)+r.cfg.FailoverTime/40 {
 		return nil
 	}
 	return fmt.Errorf("lease %s: %w: a peer has asked for it, and the time to hand it over has passed", h.key, ErrLeaseLost)

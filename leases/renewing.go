@@ -154,9 +154,9 @@ func (r *LeaseRenewer) settle(write context.Context, h *Held, asked stamp, w Wri
 	// That write has moved the counter under the mark, so the peer that asked learns by it that we know.
 	learnt := !h.gone && !h.asked && h.lease.MarkIsLive() && h.lease.CheckpointOwner == r.opts.Worker
 	if learnt {
-		h.asked, h.learnt = true, asked
+		h.asked, h.learnt = true, &asked
 		if !w.sent.mono.IsZero() {
-			h.learnt = w.sent
+			h.learnt = &w.sent
 		}
 	}
 	r.mu.Unlock()

@@ -132,7 +132,7 @@ func (s *subscriber) from() *kinesis.GetShardIteratorInput {
 // handOver delivers an event. The end of the shard is known by the children that its last event names; an event that names
 // neither a continuation nor children is looked into.
 func (s *subscriber) handOver(ctx context.Context, e *event, granted int64, elapsed time.Duration) (done bool, err error) {
-	s.trouble = trouble{}
+	s.trouble = nil
 	s.lag = time.Duration(e.MillisBehindLatest) * time.Millisecond
 	page, data := e.records()
 	if err := s.trimmed(page); err != nil {
@@ -201,7 +201,7 @@ func (s *subscriber) failed(ctx context.Context, what, consumer string, from *ki
 		s.registration.forget(consumer)
 		return false, nil
 	}
-	t := &s.trouble
+	t := s.troubled()
 	t.failures++
 	base, most := 100*time.Millisecond, 5*time.Second
 	switch faultOf(err) {
@@ -228,7 +228,7 @@ func (s *subscriber) failed(ctx context.Context, what, consumer string, from *ki
 		base, most = time.Second, 30*time.Second
 	case transient, badIterator, badToken:
 	}
-	t.pause.Base, t.pause.Max = base, most
+	t.pauses(base, most)
 	return false, s.retry(ctx, what, err)
 }
 
@@ -237,7 +237,7 @@ func (s *subscriber) missing(ctx context.Context, what, consumer string, cause e
 	there, err := s.registration.exists(ctx, consumer)
 	if err == nil && !there {
 		s.registration.forget(consumer)
-		s.trouble.pause.Base, s.trouble.pause.Max = 100*time.Millisecond, 5*time.Second
+		s.troubled().pauses(100*time.Millisecond, 5*time.Second)
 		return false, s.retry(ctx, what, fmt.Errorf("consumer %s was removed: %w", consumer, cause))
 	}
 	// If it cannot be found out, the listing tells at least whether the shard is there.

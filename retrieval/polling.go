@@ -109,12 +109,15 @@ func (p *Polling) source(ctx context.Context, start Start) (*source, error) {
 func newReader(ctx context.Context, p *Polling, start Start) *reader {
 	r := &reader{
 		polling: p,
-		start:   start,
-		clock:   loop.ClockOf(ctx),
-		place:   place{from: start.From, at: start.StartAt},
-		pace:    pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime, far: p.cfg.BehindLatestThreshold.Milliseconds(), opening: true},
-		want:    mostBytes,
-		queue:   queue{most: p.cfg.MaxPendingBatches},
+		start: target{
+			Stream: start.Stream, StreamARN: start.StreamARN, ShardID: start.ShardID, LeaseKey: start.LeaseKey,
+			API: start.API, HashKeyRange: start.HashKeyRange, From: start.From,
+		},
+		clock: loop.ClockOf(ctx),
+		place: place{from: start.From, at: start.StartAt},
+		pace:  pace{idle: p.cfg.IdleTime, most: p.cfg.MaxIdleTime, far: p.cfg.BehindLatestThreshold.Milliseconds(), opening: true},
+		want:  mostBytes,
+		queue: queue{most: p.cfg.MaxPendingBatches},
 	}
 	if start.From == checkpoint.Latest {
 		r.want = fewBytes

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardlease/shardlease/checkpoint"
 	"github.com/shardlease/shardlease/config"
+	"github.com/shardlease/shardlease/hashkey"
 	"github.com/shardlease/shardlease/internal/loop"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/retrieval/kpl"
@@ -22,7 +23,7 @@ import (
 // read once that is over.
 type reader struct {
 	polling *Polling
-	start   Start
+	start   target
 	clock   *loop.Clock
 	timer   *loop.Timer // one for all waits; nil while it rests
 	account account
@@ -30,9 +31,9 @@ type reader struct {
 	place    place
 	pace     pace
 	iterator *string
-	want     int64 // bytes that the next page may have
-	perRec   int64 // bytes of a record, 0 if none was seen
-	trouble  trouble
+	want     int64         // bytes that the next page may have
+	perRec   int64         // bytes of a record, 0 if none was seen
+	trouble  *trouble      // nil if there is none
 	placed   bool          // a refused place was looked into
 	admitted bool          // it has a turn, for the request that it is about to make
 	heard    time.Time     // when the last answer with which reading went on was asked for; zero if there was none
@@ -54,6 +55,15 @@ const (
 	// fewBytes is what a shard takes in in a second. A page of a shard that was idle holds no more.
 	fewBytes = 1 << 20
 )
+
+// target is what of a [Start] a reader needs as long as it lives.
+type target struct {
+	Stream, StreamARN, ShardID, LeaseKey string
+
+	API          KinesisAPI
+	HashKeyRange hashkey.Range
+	From         checkpoint.ExtendedSequenceNumber
+}
 
 // run reads until the shard ends, which it notes in final, until ctx is done, or until nothing is to be read for rest: see source.
 func (r *reader) run(ctx context.Context) (rest time.Duration, err error) {
@@ -156,7 +166,7 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	}
 	r.heard = began
 	if text(out.NextShardIterator) != "" { // one without is trouble by itself if the shard goes on: see end
-		r.trouble = trouble{}
+		r.trouble = nil
 	}
 
 	page, data := records(out.Records)

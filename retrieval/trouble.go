@@ -25,6 +25,17 @@ type trouble struct {
 	iterator int // how often the iterator was not accepted
 }
 
+// pauses sets how long to wait before the next try.
+func (t *trouble) pauses(base, most time.Duration) { t.pause.Base, t.pause.Max = base, most }
+
+// troubled is the reader's trouble, which begins if there was none.
+func (r *reader) troubled() *trouble {
+	if r.trouble == nil {
+		r.trouble = &trouble{}
+	}
+	return r.trouble
+}
+
 // renewAfter failures in a row the iterator itself comes under suspicion: a server may answer 500 to one that it does not
 // accept. A new one at the same place costs a request and nothing else.
 const renewAfter = 3
@@ -34,7 +45,7 @@ func (r *reader) failed(ctx context.Context, what string, err error) (done bool,
 	if cause := context.Cause(ctx); cause != nil {
 		return false, cause
 	}
-	t := &r.trouble
+	t := r.troubled()
 	kind := faultOf(err)
 	if kind == refused && what == "get records" {
 		kind = badIterator // all else that is refused there would be a fault of ours
@@ -63,13 +74,13 @@ func (r *reader) failed(ctx context.Context, what string, err error) (done bool,
 	if t.failures%renewAfter == 0 && kind != throttled {
 		r.iterator = nil
 	}
-	t.pause.Base, t.pause.Max = base, most
+	t.pauses(base, most)
 	return false, r.retry(ctx, what, err)
 }
 
 // retry reports a fault and pauses.
 func (r *reader) retry(ctx context.Context, what string, err error) error {
-	wait := r.trouble.pause.Next()
+	wait := r.troubled().pause.Next()
 	r.retried(what, err, wait)
 	return r.sleep(ctx, wait)
 }
@@ -78,7 +89,7 @@ func (r *reader) retried(what string, err error, wait time.Duration) {
 	if f := r.polling.opts.Hooks.Retried; f != nil {
 		f(config.RetryEvent{
 			Worker: r.polling.opts.Worker, LeaseKey: r.start.LeaseKey, What: what,
-			Attempt: max(r.trouble.failures, 1), Wait: wait, Err: err,
+			Attempt: max(r.troubled().failures, 1), Wait: wait, Err: err,
 		})
 	}
 }
@@ -111,8 +122,8 @@ func (r *reader) end(ctx context.Context, what string, children []types.ChildSha
 			r.final.end = &processor.End{Children: at.children, Gone: true}
 			return true, nil
 		case at.open:
-			r.trouble.failures++
-			r.trouble.pause.Base, r.trouble.pause.Max = 100*time.Millisecond, 5*time.Second
+			r.troubled().failures++
+			r.troubled().pauses(100*time.Millisecond, 5*time.Second)
 			return false, r.retry(ctx, what, errors.New("the reply is that of a shard at its end, but the shard is open; going on from the last record"))
 		case at.inherited:
 			r.final.end = &processor.End{Children: at.children}
@@ -125,8 +136,8 @@ func (r *reader) end(ctx context.Context, what string, children []types.ChildSha
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
 		}
-		r.trouble.failures++
-		r.trouble.pause.Base, r.trouble.pause.Max = 200*time.Millisecond, 10*time.Second
+		r.troubled().failures++
+		r.troubled().pauses(200*time.Millisecond, 10*time.Second)
 		if err := r.retry(ctx, "look for the shard's children", err); err != nil {
 			return false, err
 		}
@@ -158,7 +169,7 @@ func (r *reader) vanished(ctx context.Context, what string, cause error) (done b
 		cause = fmt.Errorf("%w (and %w)", cause, err)
 	}
 	r.iterator = nil
-	r.trouble.pause.Base, r.trouble.pause.Max = time.Second, 30*time.Second
+	r.troubled().pauses(time.Second, 30*time.Second)
 	return false, r.retry(ctx, what, cause)
 }
 
@@ -256,7 +267,7 @@ func (r *reader) look(ctx context.Context) (listing, error) {
 // followed reports whether listed shards prove that ours, which is not listed and is nobody's listed parent, was there before
 // them: all that share hash keys with it are younger, by their ids and by what we have read, and together they hold all of
 // its keys.
-func followed(shards []shardsync.Shard, start Start, at place) bool {
+func followed(shards []shardsync.Shard, start target, at place) bool {
 	if !start.HashKeyRange.Known {
 		return false
 	}

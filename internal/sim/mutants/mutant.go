@@ -74,7 +74,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a lease is used after the time to hand it over", claim: "S1",
-		file: "leases/held.go", old: "if learnt.mono.IsZero() || ", new: "if true || learnt.mono.IsZero() || ",
+		file: "leases/held.go", old: "if learnt == nil || ", new: "if true || learnt == nil || ",
 		pkg: "./leases", run: "TestHeld_isNotUsableOnce",
 	},
 	{
