@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -74,6 +75,25 @@ func (l Lease) InTransit() bool {
 
 // Finished reports whether the shard was read to its end. (KCL: isShardEnd)
 func (l Lease) Finished() bool { return l.Checkpoint == checkpoint.ShardEnd }
+
+// share lets l have what is equal in other from there, so that it is in memory once.
+func (l *Lease) share(other *Lease) {
+	if l.Key == other.Key {
+		l.Key = other.Key
+	}
+	if l.Checkpoint == other.Checkpoint {
+		l.Checkpoint = other.Checkpoint
+	}
+	if l.Tenure != nil && other.Tenure != nil && *l.Tenure == *other.Tenure {
+		l.Tenure = other.Tenure
+	}
+	if len(l.ParentShardIDs) > 0 && slices.Equal(l.ParentShardIDs, other.ParentShardIDs) {
+		l.ParentShardIDs = other.ParentShardIDs
+	}
+	if len(l.ChildShardIDs) > 0 && slices.Equal(l.ChildShardIDs, other.ChildShardIDs) {
+		l.ChildShardIDs = other.ChildShardIDs
+	}
+}
 
 // Shard is the id of the lease's shard.
 func (l Lease) Shard() string {

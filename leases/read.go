@@ -138,13 +138,16 @@ func (t *Table) list(ctx context.Context, numbers []int, of int) (sum Listing, n
 	return sum, names, bytes, nil
 }
 
-// segmentsFor is how many segments read a table of so many bytes. A page is 1 MB and takes some 10 to 30 ms; four of them
+// segmentsFor is how many segments read a table of so many bytes. 4 MB are some 15 pages of about 10 ms; that many
 // one after the other keep a look short beside the shortest FailoverTime, while a small table costs no extra requests.
 // (KCL: a segment for each 0.2 GiB, where a look takes seconds; at most 32, as here)
 func segmentsFor(bytes float64) int {
 	const perSegment, most = 4 << 20, 32
 	return min(most, 1+int(bytes/perSegment))
 }
+
+// pageRows is how many rows a page has at most. One of 1 MB has some 2,000, which the SDK makes 5 MB and more of.
+const pageRows = 500
 
 // segment is one part of a listing.
 type segment struct {
@@ -174,7 +177,7 @@ func (s *segment) read(ctx context.Context, number, total int) error {
 	op := operation{what: "list leases of table", on: s.table.cfg.TableName, action: "Scan", limit: t.page, rank: rankLook}
 	in := &dynamodb.ScanInput{
 		TableName: &t.cfg.TableName, ConsistentRead: aws.Bool(t.cfg.ConsistentReads),
-		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, Limit: aws.Int32(pageRows),
 	}
 	if total > 1 {
 		in.Segment, in.TotalSegments = aws.Int32(int32(number)), aws.Int32(int32(total))

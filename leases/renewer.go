@@ -171,8 +171,13 @@ func (r *LeaseRenewer) overlaid(listed []Lease) []Lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range listed {
-		if h, ok := r.held[listed[i].Key]; ok && h.lease.Counter > listed[i].Counter {
-			listed[i] = h.lease
+		l := &listed[i]
+		switch h, ok := r.held[l.Key]; {
+		case !ok:
+		case h.lease.Counter > l.Counter:
+			*l = h.lease
+		case h.lease.Counter == l.Counter: // a peer's mark may be new
+			l.share(&h.lease)
 		}
 	}
 	return listed
