@@ -132,6 +132,9 @@ func (c *ShardConsumer) fetchBatch() states.Event {
 		if cause := context.Cause(c.fetch); cause != nil { // just before that
 			c.stopReading(cause)
 		}
+		if c.reading != nil && c.o.Rests {
+			return states.Again // the first page may take long to come
+		}
 	}
 	b, err := c.source.Next(c.fetch)
 	if err != nil {

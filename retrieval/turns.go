@@ -62,6 +62,13 @@ func (t *turns) await(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// taken reports whether whoever wants a turn now has to wait.
+func (t *turns) taken() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.free == 0
+}
+
 // leave ends a turn: the next one in the queue has it.
 func (t *turns) leave() {
 	t.mu.Lock()
