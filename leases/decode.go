@@ -136,7 +136,7 @@ func (d decoder) tenure(v types.AttributeValue) *Tenure {
 		case tenureWorker:
 			t.Worker = d.worker(r.str(name, v))
 		case tenureNonce:
-			t.Nonce = d.worker(r.str(name, v))
+			t.Nonce = r.str(name, v) // one for each row: a table of them would take more than it saves
 		case tenureAt:
 			t.At, hasAt = r.number(name, v), true
 		case tenureFailover:

@@ -39,15 +39,17 @@ var (
 // due has the reader go on, as soon as there is a turn for its first request.
 func (s *source) due() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped { // just now
-		s.reader.queue.end()
-		return
+	stopped := s.stopped // just now
+	if !stopped {
+		s.enter = s.reader.polling.turns.enter(func() {
+			s.reader.admitted = true
+			s.read()
+		})
 	}
-	s.enter = s.reader.polling.turns.enter(func() {
-		s.reader.admitted = true
-		s.read()
-	})
+	s.mu.Unlock()
+	if stopped {
+		s.reader.queue.end()
+	}
 }
 
 // read gives the reader a goroutine, this one, until it rests or has ended.
