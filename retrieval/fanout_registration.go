@@ -64,6 +64,9 @@ func (g *registration) consumer(ctx context.Context) (string, error) {
 	if arn := g.known(); arn != "" {
 		return arn, nil
 	}
+	if g.fanout.polls.Load() { // whoever has the turn may not see that for long
+		return "", errPoll
+	}
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()

@@ -67,6 +67,9 @@ func (r *rests) fire(clock *loop.Clock) {
 		s, _ := heap.Pop(&r.queue).(*source)
 		due = append(due, s)
 	}
+	if r.stop != nil {
+		r.stop() // another one, if this timer was too late to be stopped
+	}
 	r.stop = nil
 	r.arm(clock)
 	r.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"pgregory.net/rapid"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -131,6 +132,29 @@ func TestPolling_shardsThatWaitForTheirTurnCostNoGoroutine(t *testing.T) {
 		if p.turns.free != requestsAtOnce {
 			t.Errorf("%d turns are free, want all", p.turns.free)
 		}
+	})
+}
+
+// Whoever looks for the consumer of one stream may do so for long after another one has made the worker fall back. Those that come then are
+// to poll, and begin with a turn.
+func TestFanOut_whoIsToPollWaitsForNoRegistration(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		p := w.polling()
+		f := NewFanOut((*kinesis.Client)(nil), p)
+		start := Start{Stream: stream, ShardID: "shardId-000000000000", From: checkpoint.TrimHorizon}
+		f.polls.Store(true)
+		f.registration(start).turn <- struct{}{}
+		p.turns = newTurns(1)
+		s, err := f.Open(ctx, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5*time.Second + 50*time.Millisecond)
+		synctest.Wait()
+		if p.turns.free != 1 || len(w.fetches) == 0 {
+			t.Errorf("%d turns are free after 5 s, and there were %d reads", p.turns.free, len(w.fetches))
+		}
+		s.Close()
 	})
 }
 
