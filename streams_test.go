@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,6 +264,27 @@ func TestStreams_areSharedAtOnceWithAWorkerWhoseEveryRowAnotherHasCreated(t *tes
 			t.Errorf("%v, want 10 leases each", byOwner)
 		}
 		f.Check()
+	})
+}
+
+// What cannot be listed has no rows to look for: a look at the table for each try would be one a second with enough streams.
+func TestStreams_whoseAuditsFailAreNoReasonToLookAtTheTable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 60 {
+			names = append(names, fmt.Sprintf("s%02d", i))
+		}
+		f := fleetOf(t, 1, names...)
+		f.Server.Inject(emulator.Rule{Operation: "ListShards", Effect: emulator.Fail(500, "InternalFailure", "no")})
+		var looks atomic.Int64
+		f.Start("w", unhurried(10*time.Second, named(names...)...), func(c *config.Config) {
+			c.Hooks = &config.Hooks{WorkerLooked: func(config.LookEvent) { looks.Add(1) }}
+		})
+		time.Sleep(2 * time.Minute)
+		if n := looks.Load(); n < 10 || n > 40 {
+			t.Errorf("%d looks at the table in two minutes, want one each 5 s", n)
+		}
 	})
 }
 

@@ -37,7 +37,7 @@ type Tracker struct {
 type TrackerOptions struct {
 	// LeaseKey names the shard in errors.
 	LeaseKey string
-	Observer Observer
+	Observer Observer // may be nil
 }
 
 // Observer is told what became of the calls of a [Checkpointer]. Its methods are called on the goroutine of the caller, or the

@@ -138,12 +138,22 @@ func (d *directory) hooks(identifier string) *config.Hooks {
 			}
 		}
 	}
-	h.LeaseCreated = global(h.LeaseCreated, func() {
+	created := func() {
 		select {
 		case d.created <- struct{}{}:
 		default:
 		}
-	})
+	}
+	h.LeaseCreated = global(h.LeaseCreated, created)
+	synced := h.Synced
+	h.Synced = func(e config.SyncEvent) {
+		if rows, ok := d.rowsOf(identifier); e.Err == nil && ok && len(rows) == 0 {
+			created() // be it that another worker was faster with each of them
+		}
+		if synced != nil {
+			synced(e)
+		}
+	}
 	h.LeaseDeleted = global(h.LeaseDeleted, func() {})
 	return &h
 }

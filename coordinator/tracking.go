@@ -231,9 +231,6 @@ func (t *tracking) audit(ctx context.Context, r *reading) {
 		again := r.audit.Step(ctx)
 		return func(now time.Time) {
 			r.busy, r.next = false, now.Add(again)
-			if rows, ok := t.d.rowsOf(r.id.String()); ok && len(rows) == 0 {
-				t.sleeper = true // it has leases now, be it that another one was faster with each of them
-			}
 			if !t.leading.Load() {
 				t.notLeading(ctx, r)
 			}

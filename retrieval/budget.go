@@ -38,7 +38,7 @@ type claim struct {
 	whole   bool // less than want is of no use
 	granted int64
 	ready   chan struct{} // closed when granted is set
-	waits   func()
+	waits   func()        // called before it waits; may be nil
 }
 
 // smallestClaim is worth a request. A shard that may not have as much waits, unless it wants no more, or holds nothing; then

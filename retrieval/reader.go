@@ -65,13 +65,14 @@ type target struct {
 	From         checkpoint.ExtendedSequenceNumber
 }
 
+// aMoment is a rest after which the reader goes on as soon as there is a turn.
 const aMoment = time.Nanosecond
 
 // run reads until the shard ends, which it notes in final, until ctx is done, or until nothing is to be read for rest: see source.
 func (r *reader) run(ctx context.Context) (rest time.Duration, err error) {
 	for {
 		if !r.admitted && r.polling.turns.taken() {
-			return aMoment, nil // to wait for a turn without a goroutine
+			return aMoment, nil // to wait for it without a goroutine
 		}
 		if r.iterator == nil {
 			if done, err := r.open(ctx); done || err != nil {
