@@ -48,7 +48,10 @@ lane() {
     124|137) verdict="over its limit of ${limit}s"; printf -- '--- %s TIMED OUT, %ss\n' "$name" "$took" ;;
     *) verdict="exit $rc"; printf -- '--- %s FAILED, %ss\n' "$name" "$took" ;;
   esac
-  [ "$rc" = 0 ] || echo "$name: $verdict" >>"$lanes_work/failed"
+  if [ "$rc" != 0 ]; then
+    echo "$name: $verdict" >>"$lanes_work/failed"
+    lane_complaints "$log" >>"$lanes_work/failed"
+  fi
   children_cpu
   printf '%-20s %5ss %5ss of CPU\n' "$name" "$took" $((cpu - spent)) >>"$lanes_work/lanes"
   printf '%s\t%s\t%s\t%s\t%s\n' "$lanes_prefix$name" "${on:--}" "$(lane_tests "$log")" "$took" "$verdict" >>"$LANE_RESULTS"
@@ -58,6 +61,13 @@ lane() {
 lane_tests() {
   awk '/^tests [0-9]+$/ {said = $2} /^schedules [0-9]+ / {said = $2 " schedules"} /^(killed|pass) [0-9]+ of [0-9]+/ {said = $1 " " $2 " of " $4} /^ *--- PASS: / {passed++} /^ok  / {packages++}
     END {if (said) print said; else if (passed) print passed; else if (packages) print packages " packages"; else print "-"}' "$1"
+}
+
+# lane_complaints LOG: what of it says most likely why the lane failed, short: the end of a run may be all that somebody sees of it.
+lane_complaints() {
+  { grep -E -m 3 '^(panic|fatal error|WARNING: DATA RACE)|FAILED| violations [1-9]' "$1"
+    grep -E -m 2 -B 2 -A 3 '^ *--- FAIL' "$1" # what a test says stands before it with -v, and after it without
+    tail -n 3 "$1"; } | grep -v -E '^(FAIL|--)?$|^=== ' | cut -c 1-160 | sed 's/^ */    /' | awk '!said[$0]++' | head -n 10
 }
 
 # lanes_end prints the seconds of the lanes of this run and names those that failed, if any; then it fails.
@@ -71,7 +81,7 @@ lanes_end() {
   printf '\n'
   sort -k1.22,1.27 -n -r "$lanes_work/lanes" | sed 's/^/  /'
   if [ -s "$lanes_work/failed" ]; then
-    sed 's/^/FAILED LANE /' "$lanes_work/failed"
+    sed 's/^[^ ]/FAILED LANE &/' "$lanes_work/failed"
     return 1
   fi
   printf 'all lanes ok, %ss\n' "$SECONDS"

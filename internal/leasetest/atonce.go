@@ -24,7 +24,7 @@ func (s *suite) atOnce(t *testing.T) {
 	b := s.bundle(t)
 	who := make([]leases.Tenure, contenders)
 	for i := range who {
-		who[i] = leases.Tenure{Worker: fmt.Sprint("w", i), Nonce: fmt.Sprintf("host%d/%d/00000000000000aa/1", i, i), Failover: failover}
+		who[i] = leases.Tenure{Worker: fmt.Sprint("w", i), Nonce: fmt.Sprintf("host%d/%d/00000000000000aa/1", i, i), Failover: s.failover}
 	}
 	wins := map[string]int{}
 	for range contests {

@@ -38,8 +38,6 @@ type bundle struct {
 	me     leases.Tenure
 }
 
-const failover = 10 * time.Second
-
 func (s *suite) config() config.LeaseManagementConfig {
 	return config.LeaseManagementConfig{TableName: s.table, FailoverTime: s.failover, CreateTable: true, RequestTimeout: time.Minute}
 }
@@ -55,17 +53,17 @@ func (s *suite) bundle(tb testing.TB) *bundle {
 	cfg.HTTPClient = b.faults
 	b.table = leases.NewTable(dynamodb.NewFromConfig(cfg), s.config(), leases.TableOptions{Worker: "w1"})
 	b.calm = leases.NewTable(b.raw, s.config(), leases.TableOptions{Worker: "w2"})
-	b.me = leases.Tenure{Worker: "w1", Nonce: fmt.Sprintf("host1/11/00000000000000aa/%d", n), Failover: failover, Max: 5, Zone: "a"}
+	b.me = leases.Tenure{Worker: "w1", Nonce: fmt.Sprintf("host1/11/00000000000000aa/%d", n), Failover: b.suite.failover, Max: 5, Zone: "a"}
 	return b
 }
 
 // other is a tenure of another worker, twin one of another process with our worker id.
 func (b *bundle) other() leases.Tenure {
-	return leases.Tenure{Worker: "w2", Nonce: "host2/22/00000000000000bb/1", Failover: failover}
+	return leases.Tenure{Worker: "w2", Nonce: "host2/22/00000000000000bb/1", Failover: b.suite.failover}
 }
 
 func (b *bundle) twin() leases.Tenure {
-	return leases.Tenure{Worker: "w1", Nonce: "host3/33/00000000000000cc/1", Failover: failover}
+	return leases.Tenure{Worker: "w1", Nonce: "host3/33/00000000000000cc/1", Failover: b.suite.failover}
 }
 
 // row is the row as it is, and must be there.

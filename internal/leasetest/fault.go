@@ -37,6 +37,7 @@ type faultyClient struct {
 	mu     sync.Mutex
 	plan   map[string][]fault // by action, the next one first
 	counts map[string]int
+	stuck  func()                        // called when a call meets a fault behind which it gets no answer, if not nil
 	late   []func(context.Context) error // requests that are still under way
 }
 
@@ -75,6 +76,31 @@ func (c *faultyClient) deliver(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// whenStuck has f called when a call gets no further: its request is refused for ever, or the answer never comes.
+func (c *faultyClient) whenStuck(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stuck = f
+}
+
+func (c *faultyClient) nowStuck() {
+	c.mu.Lock()
+	f := c.stuck
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// putBack has the next request meet a fault whose own was given up before it had landed, as on a slow server.
+func (c *faultyClient) putBack(action string, f fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if queue, there := c.plan[action]; there && !f.forever {
+		c.plan[action] = slices.Insert(queue, 0, f)
+	}
 }
 
 // count is how many requests of an action left the client.
@@ -118,6 +144,9 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 	}
 	f := c.pick(action, body)
 	if f.refuse {
+		if f.forever {
+			c.nowStuck()
+		}
 		if f.answer != 0 {
 			return answer(r, f.answer), nil
 		}
@@ -142,6 +171,7 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := send(r.Context())
 	if err != nil {
+		c.putBack(action, f)
 		return nil, err
 	}
 	if f.resend {
@@ -175,6 +205,7 @@ func (c *faultyClient) Do(r *http.Request) (*http.Response, error) {
 		}{io.MultiReader(io.LimitReader(resp.Body, 1), broken{}), resp.Body}
 	case f.hang:
 		_ = resp.Body.Close()
+		c.nowStuck()
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}

@@ -12,8 +12,8 @@ type Server struct {
 	Name     string
 	Config   aws.Config // how to reach it
 	Features Features
-	// Patience is how long a call goes on that is meant to end without a result: time for some attempts. 0: 400 ms.
-	Patience time.Duration
+	// Failover is that of the workers of Run. An attempt is given up after a sixth of it: one that is only slow must not be. 0: 10 s.
+	Failover time.Duration
 }
 
 // Features is what servers differ in. Everything else a server must have.

@@ -19,7 +19,7 @@ func failedCondition(err error) bool {
 
 // owner is the tenure that this worker asks.
 func (b *bundle) owner() leases.Tenure {
-	return leases.Tenure{Worker: "w3", Nonce: "host4/44/00000000000000dd/" + b.key, Failover: failover}
+	return leases.Tenure{Worker: "w3", Nonce: "host4/44/00000000000000dd/" + b.key, Failover: b.suite.failover}
 }
 
 // handoffs are the writes of a hand-off but the first renewal after it, which is with the renewals.
@@ -86,7 +86,7 @@ func handoffs() []write {
 			name: "completion after a restart", action: "UpdateItem", held: true, gives: true, do: complete, effect: completed,
 			before: func(b *bundle) leases.Lease {
 				b.create()
-				b.takenBy(leases.Tenure{Worker: "w1", Nonce: "host1/10/0000000000000099/7", Failover: failover})
+				b.takenBy(leases.Tenure{Worker: "w1", Nonce: "host1/10/0000000000000099/7", Failover: b.suite.failover})
 				return b.asked("w2")
 			},
 		},

@@ -37,7 +37,7 @@ func rivals() []rival {
 			}
 			b.create()
 			for range l.Counter {
-				b.takenBy(leases.Tenure{Worker: "w2", Nonce: "host2/22/00000000000000bb/anew", Failover: failover})
+				b.takenBy(leases.Tenure{Worker: "w2", Nonce: "host2/22/00000000000000bb/anew", Failover: b.suite.failover})
 			}
 		}},
 	}
@@ -201,7 +201,7 @@ func (s *suite) tenures(t *testing.T) {
 		held, me := b.held(), b.me
 		me.Leaving = true
 		w, err := b.table.Renew(b.Context(), held, me, leases.Renewal{})
-		if err != nil || !w.Lease.Tenure.Leaving || w.Lease.Tenure.Max != 5 || w.Lease.Tenure.Zone != "a" || w.Lease.Tenure.Failover != failover {
+		if err != nil || !w.Lease.Tenure.Leaving || w.Lease.Tenure.Max != 5 || w.Lease.Tenure.Zone != "a" || w.Lease.Tenure.Failover != s.failover {
 			t.Errorf("tenure %+v, error %v", w.Lease.Tenure, err)
 		}
 	})

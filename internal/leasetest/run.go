@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // Run runs the suite in a new table of the server, which it deletes at the end.
 func Run(t *testing.T, server Server) {
 	t.Helper()
-	s := &suite{server: server, table: randomName("shardlease-suite"), failover: failover}
+	s := &suite{server: server, table: randomName("shardlease-suite"), failover: cmp.Or(server.Failover, 10*time.Second)}
 	if err := s.bundle(t).calm.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +141,11 @@ func (s *suite) writes(t *testing.T, w write) {
 			b := s.bundle(t)
 			seen := w.before(b)
 			b.faults.strike(w.action, fault{drop: true}, fault{refuse: true, forever: true})
-			// Both calls need time for an attempt that lands, also on a machine that is busy.
-			patience := 10 * s.patience()
-			s.unknownWithin(patience, b, w, seen)
+			s.unknown(b, w, seen)
 			// The condition of this attempt fails on the earlier call's write, and nothing gets through afterwards.
 			b.faults.strike(w.action, fault{}, fault{refuse: true, forever: true})
-			ctx, cancel := context.WithTimeout(b.Context(), patience)
-			defer cancel()
+			ctx, timeUp := upWhenTold(b.Context())
+			b.faults.whenStuck(timeUp)
 			got, err := w.do(ctx, b, seen)
 			if err != nil {
 				t.Fatal(err)
@@ -177,21 +176,36 @@ func (s *suite) writes(t *testing.T, w write) {
 	s.loses(t, w)
 }
 
-// patience is the server's, or its default.
-func (s *suite) patience() time.Duration { return cmp.Or(s.server.Patience, 400*time.Millisecond) }
-
-// unknown runs a write that cannot end in time.
+// unknown runs a write that gets stuck, whose time is then up.
 func (s *suite) unknown(b *bundle, w write, seen leases.Lease) {
 	b.Helper()
-	s.unknownWithin(s.patience(), b, w, seen)
-}
-
-func (s *suite) unknownWithin(patience time.Duration, b *bundle, w write, seen leases.Lease) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
+	ctx, timeUp := upWhenTold(b.Context())
+	b.faults.whenStuck(timeUp)
+	defer b.faults.whenStuck(nil)
 	_, err := w.do(ctx, b, seen)
 	if err == nil || errors.Is(err, leases.ErrLeaseLost) || !errors.Is(err, context.DeadlineExceeded) {
 		b.Fatalf("error %v, want one that says unknown, for the deadline", err)
+	}
+}
+
+// timed is a context whose deadline comes when the test says so: how long a request takes to land is the server's affair.
+type timed struct {
+	context.Context
+	up chan struct{}
+}
+
+func upWhenTold(ctx context.Context) (timedOut context.Context, up func()) {
+	c := timed{context.WithoutCancel(ctx), make(chan struct{})}
+	return c, sync.OnceFunc(func() { close(c.up) })
+}
+
+func (c timed) Done() <-chan struct{} { return c.up }
+
+func (c timed) Err() error {
+	select {
+	case <-c.up:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
