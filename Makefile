@@ -108,7 +108,7 @@ reshard: ## ten random histories of 200 reshards with kills, two hours each, in 
 
 .PHONY: storm
 storm: ## half of 10,000 shards split at once, and 200 streams read by three workers, in virtual time (minutes of real time)
-	go test -count=1 -timeout 30m -run 'TestFleet_takesASplitStorm|TestStreams_areSharedEvenly' -v . -storm-shards 10000 -many-streams 200
+	go test -count=1 -timeout 55m -run 'TestFleet_takesASplitStorm|TestStreams_areSharedEvenly' -v . -storm-shards 10000 -many-streams 200
 
 SIM := GOGC=1000 GODEBUG=gcshrinkstackoff=1 go test -count=1 -timeout 24h -v -artifacts -run TestFleets ./internal/sim -processes=2
 SIM_LAST := awk '/^schedules /{last=$$0; next} {print} END{print last}'

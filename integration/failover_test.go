@@ -50,14 +50,14 @@ func TestFailover_takesWhatAKilledProcessHeld(t *testing.T) {
 	for range workers {
 		start()
 	}
-	table.await(t, 20*time.Second, "share of every worker", func(of map[string]string) bool {
+	table.await(t, patience, "share of every worker", func(of map[string]string) bool {
 		return len(of) == shards && slices.Max(counts(of)) == shards/workers
 	})
 
 	var each, last []time.Duration
 	for kill := range *failoverKills {
 		victim := ids[kill]
-		table.await(t, 20*time.Second, "share of "+victim, func(of map[string]string) bool { return len(held(of, victim)) >= shards/workers })
+		table.await(t, patience, "share of "+victim, func(of map[string]string) bool { return len(held(of, victim)) >= shards/workers })
 		pause(t, rand.N(time.Second)) // anywhere between renewals and looks
 		stalls.reset()
 		lost := held(table.snapshot(), victim)
@@ -173,7 +173,7 @@ func (o *owners) await(t *testing.T, limit time.Duration, what string, ok func(m
 // taken waits until a worker that was killed at that time owns nothing, and returns when each of its leases was taken.
 func (o *owners) taken(t *testing.T, victim string, killed time.Time) map[string]time.Duration {
 	t.Helper()
-	o.await(t, 20*time.Second, "take of all leases of "+victim, func(of map[string]string) bool { return len(held(of, victim)) == 0 })
+	o.await(t, patience, "take of all leases of "+victim, func(of map[string]string) bool { return len(held(of, victim)) == 0 })
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	took := map[string]time.Duration{}

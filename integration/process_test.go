@@ -34,6 +34,9 @@ const envWorker = "SHARDLEASE_INTEGRATION_WORKER"
 // failoverTime is that of workers that are killed or frozen.
 const failoverTime = 2 * time.Second
 
+// patience is for what must come at some time, also on a machine that is very busy: who waits longer waits in vain.
+const patience = time.Minute
+
 // spec is what a worker's process is told.
 type spec struct {
 	Role              string // a key of roles
@@ -193,7 +196,7 @@ func (p *process) seen(word string) []string {
 // wait returns the lines that begin with word once there are n of them.
 func (p *process) wait(t *testing.T, word string, n int) []string {
 	t.Helper()
-	return p.waitFor(t, word, n, 20*time.Second)
+	return p.waitFor(t, word, n, patience)
 }
 
 func (p *process) waitFor(t *testing.T, word string, n int, limit time.Duration) []string {

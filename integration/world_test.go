@@ -87,8 +87,8 @@ func (w *world) within(t *testing.T, d time.Duration, ok func() bool) bool {
 
 func (w *world) eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	if !w.within(t, 20*time.Second, ok) {
-		t.Fatalf("no %s in 20s", what)
+	if !w.within(t, patience, ok) {
+		t.Fatalf("no %s in %v", what, patience)
 	}
 }
 
