@@ -105,8 +105,12 @@ func (m *streamMaker) only() *coordinator.Stream {
 }
 
 func (m *streamMaker) detector(api KinesisAPI, arn string, epoch int64, hooks *config.Hooks) *retrieval.KinesisShardDetector {
+	region := m.region
+	if parts := strings.Split(arn, ":"); len(parts) > 3 { // a client of its own is of this region
+		region = parts[3]
+	}
 	return retrieval.NewShardDetector(api, retrieval.DetectorOptions{
-		StreamARN: arn, Region: m.region, RequestTimeout: m.cfg.Retrieval.RequestTimeout, CreationEpoch: epoch,
+		StreamARN: arn, Region: region, RequestTimeout: m.cfg.Retrieval.RequestTimeout, CreationEpoch: epoch,
 		Worker: m.cfg.WorkerID, Logger: m.cfg.Logger, Hooks: hooks,
 	})
 }

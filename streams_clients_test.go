@@ -1,8 +1,12 @@
 package shardlease_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -12,6 +16,7 @@ import (
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
 )
 
 // A nil pointer in an interface is not nil, and would crash the process at the first request; a nil interface would be as if the option
@@ -73,5 +78,48 @@ func TestNew_refusesAClientThatNothingWouldUse(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("New with a client for %s: %v, want %q", c.arn, err, c.want)
 		}
+	}
+}
+
+// Whoever looks for the stream in the region of the client for all looks in vain.
+func TestStreams_anErrorNamesTheRegionOfTheClientThatWasAsked(t *testing.T) {
+	t.Parallel()
+	const partners, want = "arn:aws:kinesis:eu-west-1:210987654321:stream/partners", `stream "partners" in region eu-west-1: stream not found`
+	for name, change := range map[string]func(*config.Config){
+		"the only stream":       func(c *config.Config) { c.StreamName, c.StreamARN = "", partners },
+		"one of several":        func(c *config.Config) { several(config.StreamConfig{StreamARN: partners})(c) },
+		"one whose key is told": func(c *config.Config) { several(config.StreamConfig{StreamARN: partners, CreationEpoch: 7})(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				home, away := emulator.New(), emulator.New()
+				there := away.AWSConfig()
+				there.Region = "eu-west-1"
+				cfg := fleettest.Config("a")
+				change(&cfg)
+				var mu sync.Mutex
+				var said []string
+				hear := func(err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						said = append(said, err.Error())
+					}
+				}
+				cfg.Hooks = &config.Hooks{Synced: func(e config.SyncEvent) { hear(e.Err) }, Retried: func(e config.RetryEvent) { hear(e.Err) }}
+				w, err := shardlease.New(cfg, home.AWSConfig(), processor.Each(func(context.Context, processor.Record) error { return nil }),
+					shardlease.WithStreamClient(partners, kinesis.NewFromConfig(there)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+				defer stop()
+				hear(w.Run(ctx))
+				if all := strings.Join(said, "\n"); !strings.Contains(all, want) || strings.Contains(all, "region us-east-1") {
+					t.Errorf("%s\nwant %s, and no other region", all, want)
+				}
+			})
+		})
 	}
 }
