@@ -188,6 +188,59 @@ func TestFanOut_aRegistrationThatCannotBeRemovedIsNamed(t *testing.T) {
 	})
 }
 
+// Who may not ask for the stream's ARN, or whether it has a consumer, has registered nothing, and was alone: there is nothing that could be paid for.
+func TestFanOut_aStopOfAWorkerThatRegisteredNothingIsClean(t *testing.T) {
+	t.Parallel()
+	for _, denied := range []string{"DescribeStreamSummary", "DescribeStreamConsumer", "RegisterStreamConsumer"} {
+		for _, polls := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, falls back: %t", denied, polls), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					f := fleettest.New(t, 1)
+					f.Server.Inject(emulator.Rule{Operation: denied, Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+					w := f.Start("a", func(c *config.Config) {
+						fanOut(c)
+						c.Retrieval.FanOut.Deregister, c.Retrieval.FanOut.FallBackToPolling = true, polls
+					})
+					time.Sleep(20 * time.Second)
+					if err := w.Stop(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Whether a worker before it, which was killed, has left a consumer can neither be seen nor be ruled out.
+func TestFanOut_aStopSaysWhetherAConsumerIsLeftOrMayBe(t *testing.T) {
+	t.Parallel()
+	const command = ", and is paid for until it is removed, with: shardlease consumers deregister --stream orders orders-audit"
+	for want, denied := range map[string][]string{
+		`consumer "orders-audit" of stream "orders" is paid for until it is removed, with: shardlease consumers deregister --stream orders orders-audit`: {"DeregisterStreamConsumer"},
+		`a consumer of this application may still be registered with stream "orders"` + command:                                                          {"DescribeStreamConsumer", "DeregisterStreamConsumer"},
+		"": {"RegisterStreamConsumer", "DeregisterStreamConsumer"},
+	} {
+		t.Run(strings.Join(denied, ", "), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.New(t, 1)
+				for _, op := range denied {
+					f.Server.Inject(emulator.Rule{Operation: op, Effect: emulator.Fail(400, "AccessDeniedException", "no")})
+				}
+				w := f.Start("a", func(c *config.Config) {
+					fanOut(c)
+					c.Retrieval.FanOut.Deregister = true
+				})
+				time.Sleep(20 * time.Second)
+				if err := w.Stop(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("Run ended with %v, want %q", err, want)
+				}
+			})
+		})
+	}
+}
+
 // leaving is a worker of several streams that removes the consumers when it is the last.
 func leaving(streams ...string) func(*config.Config) {
 	return func(c *config.Config) {

@@ -17,7 +17,8 @@ const deregisterAtOnce = 10
 // which others of the fleet may have read: of these only Stream, StreamARN and FanOutAPI mean anything. Nothing is done with
 // FanOutConfig.ConsumerARN, and nothing to the streams in more once the worker has fallen back to polling. Workers of the
 // application that still read with one lose their subscriptions and register it anew. A consumer that is not there, or going,
-// is no error; each other error names the stream, and the command that removes its consumer.
+// is no error, nor is it that this worker may not look for one that it was denied to register; each other error names the stream, and the command
+// that removes its consumer.
 func (f *FanOut) Deregister(ctx context.Context, more ...Start) error {
 	if f.cfg.ConsumerARN != "" {
 		return nil
@@ -31,7 +32,7 @@ func (f *FanOut) Deregister(ctx context.Context, more ...Start) error {
 		group.Go(func() {
 			defer func() { <-turns }()
 			if err := g.deregister(ctx); err != nil {
-				faults[i] = fmt.Errorf("%w; it is paid for until it is removed, with: %s", err, g.removal())
+				faults[i] = g.left(err)
 			}
 		})
 	}
@@ -46,6 +47,17 @@ func (f *FanOut) Removals(more ...Start) (commands []string) {
 	}
 	slices.Sort(commands)
 	return commands
+}
+
+// left says what becomes of a consumer that could not be removed: nothing, if there is none as far as this worker can know.
+func (g *registration) left(err error) error {
+	switch stood := g.stood(); {
+	case stood == absent && faultOf(err) == denied:
+		return nil
+	case stood == present:
+		return fmt.Errorf("%w; consumer %s is paid for until it is removed, with: %s", err, g.fanout.described(g.stream), g.removal())
+	}
+	return fmt.Errorf("%w; a consumer of this application may still be registered with stream %q, and is paid for until it is removed, with: %s", err, g.stream, g.removal())
 }
 
 // removal is the command that removes the consumer.

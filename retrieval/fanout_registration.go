@@ -29,9 +29,19 @@ type registration struct {
 	turn      chan struct{} // one slot: who looks
 	streamARN string        // belongs to whoever has the turn
 
-	mu  sync.Mutex
-	arn string // of the consumer that is ACTIVE; empty if not known
+	mu       sync.Mutex
+	arn      string // of the consumer that is ACTIVE; empty if not known
+	standing standing
 }
+
+// standing is what the last look has shown of whether there is a consumer.
+type standing int
+
+const (
+	uncertain standing = iota // nobody has looked, or the answer did not tell
+	present                   // found, or registered
+	absent                    // it was not there and was refused, or this worker may not even know of which stream it would be
+)
 
 func newRegistration(f *FanOut, start Start) *registration {
 	api := f.api
@@ -159,13 +169,32 @@ func (g *registration) look(ctx context.Context) (arn string, err error) {
 		return g.active(c, err)
 	}
 	if err := g.name(ctx); err != nil {
+		if faultOf(err) == denied {
+			g.stands(absent)
+		}
 		return "", err
 	}
 	c, err := g.describe(ctx, &kinesis.DescribeStreamConsumerInput{StreamARN: &g.streamARN, ConsumerName: &f.cfg.ConsumerName})
+	if err == nil {
+		g.stands(present)
+	}
 	if err == nil || faultOf(err) != notFound {
 		return g.active(c, err)
 	}
 	return g.register(ctx)
+}
+
+// stands notes what is known of the consumer.
+func (g *registration) stands(s standing) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.standing = s
+}
+
+func (g *registration) stood() standing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.standing
 }
 
 // name looks up the stream's ARN, if it is not known. The caller has the turn.
@@ -206,6 +235,14 @@ func (g *registration) register(ctx context.Context) (string, error) {
 		out, err = g.api.RegisterStreamConsumer(ctx, &kinesis.RegisterStreamConsumerInput{StreamARN: &g.streamARN, ConsumerName: &f.cfg.ConsumerName}, ourRetries...)
 		return err
 	})
+	switch {
+	case err == nil || faultOf(err) == inUse:
+		g.stands(present)
+	case faultOf(err) == denied || code(err) == "LimitExceededException":
+		g.stands(absent)
+	default: // it may have landed
+		g.stands(uncertain)
+	}
 	switch {
 	case err != nil && faultOf(err) == inUse:
 		return "", fmt.Errorf("%w: another worker registers it: %w", errNotYet, err)
