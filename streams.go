@@ -31,7 +31,7 @@ type StreamTracker interface {
 	// does not return though its context has ended, that is logged, and it is not called again before it does; a stop leaves it
 	// behind, and Run's error says so. A stream whose configuration has a fault is reported once (Hooks.StreamFaulty) and left
 	// alone, neither read nor taken for a former one. So is the second of two that are or may be the same stream, as one that is named by its
-	// name and by its ARN; of two that are named in the very same way the first counts.
+	// name and by its ARN, or twice with different positions; only one that is equal to an earlier one is left out without a word.
 	Streams(ctx context.Context) ([]config.StreamConfig, error)
 }
 

@@ -22,7 +22,8 @@ type StreamConfig struct {
 
 	// CreationEpoch tells a stream from an earlier one of its name that was deleted: the Unix seconds of its creation, or any
 	// number above 0 that all workers agree on. It is a part of the keys of its leases, so that another epoch is another
-	// stream, read from InitialPosition; a fleet with Java workers must set theirs. Default: the service is asked, by
+	// stream, read from InitialPosition; a fleet with Java workers must set theirs. Two streams of one name and account in
+	// different regions need one each, as a key has no region. Default: the service is asked, by
 	// DescribeStreamSummary, and a stream that is deleted and created anew is read anew.
 	CreationEpoch int64
 
@@ -59,6 +60,14 @@ func (c StreamConfig) MayBe(other StreamConfig) bool {
 	y, _ := other.Identifier()
 	return x.StreamName == y.StreamName && (x.AccountID == y.AccountID || x.AccountID == "" || y.AccountID == "") &&
 		(x.CreationEpoch == y.CreationEpoch || x.CreationEpoch == 0 || y.CreationEpoch == 0)
+}
+
+// ToTellApart says how to tell two streams apart that may be one (MayBe) though their ARNs show that they are not: the text is empty if they do not.
+func (c StreamConfig) ToTellApart(other StreamConfig) string {
+	if c.StreamARN == "" || other.StreamARN == "" || c.StreamARN == other.StreamARN {
+		return ""
+	}
+	return "the key of a lease has the account, the name and the CreationEpoch of a stream and no region, so that a CreationEpoch of its own for each of the two tells them apart"
 }
 
 // Validate returns nil, or every fault at once, as [Config.Validate] does.
@@ -192,7 +201,12 @@ func (c Config) checkStreams(f *faults, tracked bool) {
 		path := fmt.Sprintf("Streams[%d]", i)
 		s.check(f, path+".")
 		for j, other := range c.Streams[:i] {
-			if id, _ := s.Identifier(); id.StreamName != "" && s.MayBe(other) {
+			id, _ := s.Identifier()
+			switch apart := s.ToTellApart(other); {
+			case id.StreamName == "" || !s.MayBe(other):
+			case apart != "":
+				f.add(path, strconv.Quote(s.StreamARN), fmt.Sprintf("each stream once: Streams[%d], %q, may be the same: %s", j, other.StreamARN, apart))
+			default:
 				f.add(path, strconv.Quote(id.StreamName), fmt.Sprintf("each stream once: Streams[%d] is or may be the same", j))
 			}
 		}

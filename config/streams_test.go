@@ -41,6 +41,18 @@ func TestValidate_ofSeveralStreamsSaysFieldValueAndBound(t *testing.T) {
 		},
 		{
 			func(c *Config) {
+				c.Streams = []StreamConfig{{StreamARN: ordersARN}, {StreamARN: strings.Replace(ordersARN, "eu-west-1", "us-east-1", 1)}}
+			},
+			`Streams[1] is "` + strings.Replace(ordersARN, "eu-west-1", "us-east-1", 1) + `", want each stream once: Streams[0], "` + ordersARN + `", may be the same: ` +
+				`the key of a lease has the account, the name and the CreationEpoch of a stream and no region, so that a CreationEpoch of its own for each of the two tells them apart`,
+		},
+		{
+			func(c *Config) {
+				c.Streams = []StreamConfig{{StreamARN: ordersARN, CreationEpoch: 1}, {StreamARN: strings.Replace(ordersARN, "eu-west-1", "us-east-1", 1), CreationEpoch: 2}}
+			}, ``,
+		},
+		{
+			func(c *Config) {
 				c.Streams = []StreamConfig{{StreamName: "a", CreationEpoch: 4}, {StreamName: "a", CreationEpoch: 5}}
 			}, ``,
 		},

@@ -37,6 +37,7 @@ type wanted struct {
 	id    config.StreamIdentifier // what is known of it
 	whole bool                    // that is all of it
 	fault error                   // what is wrong with cfg; nobody looks after such a stream, but its leases stay
+	again bool                    // the stream was named before, in the same answer and way, but with another position; that is a fault
 
 	added  bool   // Hooks.StreamAdded was called
 	blamed string // the fault that Hooks.StreamFaulty told last, since the stream had none

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/shardlease/shardlease/config"
@@ -44,20 +45,25 @@ func (f formerStreams) look(now time.Time, policy config.FormerStreamsConfig, li
 
 // merge makes of the streams that are named now, and those that were wanted before, those that are wanted now: what was
 // found out of a stream's identifier, and told of it, is kept as long as it is named, also if that is by its name now and was by its ARN
-// before. removed are those that are wanted no more. Of two that are, or may be, the same stream the second has a fault, unless it is named in the
-// very same way: then the first counts. It is pure.
+// before. removed are those that are wanted no more. Of two that are, or may be, the same stream the second has a fault; only one that is configured in
+// the very same way is none more. It is pure.
 func merge(before []wanted, named []config.StreamConfig) (now, removed []wanted) {
 	var kept []int // of before
-	for _, cfg := range named {
+	for n, cfg := range named {
 		w := wanted{cfg: cfg, fault: cfg.Validate()}
 		w.id, w.whole = cfg.Identifier()
-		if slices.ContainsFunc(now, func(o wanted) bool { return sameName(o.cfg, cfg) }) {
+		if slices.ContainsFunc(named[:n], func(o config.StreamConfig) bool { return sameName(o, cfg) && samePosition(o, cfg) }) {
 			continue
 		}
-		if i := slices.IndexFunc(now, func(o wanted) bool { return o.fault == nil && o.cfg.MayBe(cfg) }); i >= 0 && w.fault == nil {
-			w.fault = fmt.Errorf("it is named %s, want each stream once: %s is or may be the same", spelled(cfg), spelled(now[i].cfg))
+		// Not of now, where a position may be that of an earlier answer.
+		if first := slices.IndexFunc(named[:n], func(o config.StreamConfig) bool { return sameName(o, cfg) }); first >= 0 {
+			w.again = true
+			w.fault = cmp.Or(w.fault, againError(cfg, named[first]))
 		}
-		i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) })
+		if i := slices.IndexFunc(now, func(o wanted) bool { return o.fault == nil && o.cfg.MayBe(cfg) }); i >= 0 && w.fault == nil {
+			w.fault = twiceError(cfg, now[i].cfg)
+		}
+		i := slices.IndexFunc(before, func(o wanted) bool { return sameName(o.cfg, cfg) && o.again == w.again })
 		if i >= 0 {
 			w.blamed = before[i].blamed
 		}
@@ -91,6 +97,24 @@ func respelled(before []wanted, named []config.StreamConfig, cfg config.StreamCo
 	})
 }
 
+// againError says that a stream was named with two positions. It has no times, which a tracker may compute anew for each answer: another fault is told again.
+func againError(cfg, first config.StreamConfig) error {
+	kind := func(c config.StreamConfig) string {
+		kind, _, _ := strings.Cut(c.InitialPosition.String(), " ")
+		return kind
+	}
+	return fmt.Errorf("it is named %s again, with another InitialPosition (%s after %s), want each stream once: the first counts", spelled(cfg), kind(cfg), kind(first))
+}
+
+// twiceError says that two configurations name one stream, as far as can be known.
+func twiceError(cfg, first config.StreamConfig) error {
+	err := fmt.Errorf("it is named %s, want each stream once: %s is or may be the same", spelled(cfg), spelled(first))
+	if apart := cfg.ToTellApart(first); apart != "" {
+		err = fmt.Errorf("%w: %s", err, apart)
+	}
+	return err
+}
+
 // spelled is how a configuration names its stream.
 func spelled(cfg config.StreamConfig) string {
 	return strconv.Quote(cmp.Or(cfg.StreamARN, cfg.StreamName))
@@ -111,4 +135,9 @@ func sameName(a, b config.StreamConfig) bool {
 	x, _ := a.Identifier()
 	y, _ := b.Identifier()
 	return x == y && a.StreamARN == b.StreamARN
+}
+
+// samePosition reports whether two configurations start at one position.
+func samePosition(a, b config.StreamConfig) bool {
+	return a.InitialPosition.String() == b.InitialPosition.String()
 }

@@ -164,14 +164,23 @@ func TestMerge_ofTwoThatMayBeTheSameTheSecondHasAFault(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/a"
 	byName, byARN := config.StreamConfig{StreamName: "a"}, config.StreamConfig{StreamARN: arn}
+	latest := config.StreamConfig{StreamName: "a", InitialPosition: config.Latest()}
+	abroad := config.StreamConfig{StreamARN: strings.Replace(arn, "eu-west-1", "us-east-1", 1)}
 	other := config.StreamConfig{StreamARN: strings.Replace(arn, "123456789012", "210987654321", 1)}
 	for name, c := range map[string]struct {
 		named []config.StreamConfig
 		want  []string // the fault of each; empty: none
 	}{
-		"by name and by ARN":      {[]config.StreamConfig{byName, byARN}, []string{"", `it is named "` + arn + `", want each stream once: "a" is or may be the same`}},
-		"by ARN and by name":      {[]config.StreamConfig{byARN, byName}, []string{"", `it is named "a", want each stream once: "` + arn + `" is or may be the same`}},
-		"in the very same way":    {[]config.StreamConfig{byName, byName}, []string{""}},
+		"by name and by ARN":   {[]config.StreamConfig{byName, byARN}, []string{"", `it is named "` + arn + `", want each stream once: "a" is or may be the same`}},
+		"by ARN and by name":   {[]config.StreamConfig{byARN, byName}, []string{"", `it is named "a", want each stream once: "` + arn + `" is or may be the same`}},
+		"in the very same way": {[]config.StreamConfig{byName, byName}, []string{""}},
+		"at another position": {[]config.StreamConfig{byName, latest, byName, latest}, []string{
+			"", `it is named "a" again, with another InitialPosition (LATEST after TRIM_HORIZON), want each stream once: the first counts`,
+		}},
+		"of two regions": {[]config.StreamConfig{byARN, abroad}, []string{
+			"", `it is named "` + abroad.StreamARN + `", want each stream once: "` + arn + `" is or may be the same: the key of a lease has the account, ` +
+				`the name and the CreationEpoch of a stream and no region, so that a CreationEpoch of its own for each of the two tells them apart`,
+		}},
 		"of two accounts":         {[]config.StreamConfig{byARN, other}, []string{"", ""}},
 		"of two accounts, a name": {[]config.StreamConfig{byARN, other, byName}, []string{"", "", `it is named "a", want each stream once: "` + arn + `" is or may be the same`}},
 		"behind a faulty one":     {[]config.StreamConfig{{StreamName: "a", AccountID: "1"}, byName}, []string{`AccountID is "1", want 12 digits`, ""}},
@@ -186,6 +195,31 @@ func TestMerge_ofTwoThatMayBeTheSameTheSecondHasAFault(t *testing.T) {
 		}
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s: faults (-want +got)\n%s", name, d)
+		}
+	}
+}
+
+// The two are told apart in the next answer, too: what was told of the one is not told of the other.
+func TestMerge_twoThatAreNamedAlikeKeepWhatWasToldOfThem(t *testing.T) {
+	t.Parallel()
+	at := func(p config.InitialPosition) config.StreamConfig {
+		return config.StreamConfig{StreamName: "a", InitialPosition: p}
+	}
+	moving := func(ago time.Duration) config.StreamConfig {
+		return at(config.AtTimestamp(time.Unix(10_000, 0).Add(-ago)))
+	}
+	for name, second := range map[string][2]config.StreamConfig{
+		"a position": {at(config.Latest()), at(config.Latest())}, "one that moves with the time": {moving(time.Hour), moving(time.Minute)},
+	} {
+		before, _ := merge(nil, []config.StreamConfig{at(config.TrimHorizon()), second[0]})
+		before[0].added, before[1].blamed = true, before[1].fault.Error()
+		next, removed := merge(before, []config.StreamConfig{at(config.TrimHorizon()), second[1]})
+		if len(next) != 2 || len(removed) != 0 || !next[0].added || next[0].blamed != "" || next[1].added || next[1].blamed != next[1].fault.Error() {
+			t.Errorf("%s: %+v, removed %+v", name, next, removed)
+		}
+		next, removed = merge(before, []config.StreamConfig{second[1]})
+		if len(next) != 1 || next[0].fault != nil || !next[0].added || len(removed) != 1 || removed[0].added {
+			t.Errorf("%s, named alone: %+v, removed %+v, want the one stream to go on", name, next, removed)
 		}
 	}
 }

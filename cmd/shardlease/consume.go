@@ -45,7 +45,7 @@ func (c consumeCmd) Validate() error {
 	for _, s := range c.Stream {
 		faults = append(faults, ofKinesis(s))
 	}
-	return errors.Join(append(faults, c.Flags.Validate())...)
+	return errors.Join(append(faults, inOneRegion(c.Stream), c.Flags.Validate())...)
 }
 
 // startPosition is --start.

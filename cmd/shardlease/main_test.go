@@ -63,6 +63,9 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		{"consume --stream arn:aws:kinesis:x --app a --endpoint http://127.0.0.1:1", []string{`--stream is "arn:aws:kinesis:x", want arn:aws:kinesis:REGION`}},
 		{"consume --stream s/t --app a --failover-time 1ms --endpoint http://127.0.0.1:1", []string{"--failover-time is 1ms", "; ", `--stream is "s/t"`}},
 		{"consume --stream s --stream s --app abc", []string{`--stream is "s", want each stream once: another one is or may be the same`}},
+		{"consume --stream arn:aws:kinesis:us-east-1:123456789012:stream/s --stream arn:aws:kinesis:eu-west-1:123456789012:stream/s --app abc", []string{
+			`--stream is "arn:aws:kinesis:eu-west-1:123456789012:stream/s", want one in region us-east-1, as the one before`,
+		}},
 		{"consume --stream s --app a", []string{`--app is "a", want 3 to 255 characters`}},
 		{"consume --stream s --app abc --failover-time 0s", []string{"--failover-time is 0s, want 500ms to 10m0s"}},
 		{"consume --stream s --app abc --worker-id=", []string{"--worker-id: it is empty, want a value; leave the flag out for the default"}},

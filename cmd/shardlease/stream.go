@@ -81,6 +81,23 @@ func inRegion(region string, streams ...string) error {
 	return errors.Join(faults...)
 }
 
+// inOneRegion reports streams of another region than those before: a process asks one.
+func inOneRegion(streams []string) error {
+	first := ""
+	var faults []error
+	for _, s := range streams {
+		parts := strings.Split(s, ":")
+		switch {
+		case len(parts) != 6 || parts[2] != "kinesis":
+		case first == "":
+			first = parts[3]
+		case parts[3] != first:
+			faults = append(faults, fmt.Errorf("--stream is %q, want one in region %s, as the one before: a process reads one region", s, first))
+		}
+	}
+	return errors.Join(faults...)
+}
+
 // ofKinesis reports a stream of DynamoDB, which no command reads.
 func ofKinesis(stream string) error {
 	if parts := strings.Split(stream, ":"); len(parts) > 2 && parts[0] == "arn" && parts[2] == "dynamodb" {
