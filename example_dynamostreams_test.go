@@ -54,7 +54,7 @@ func ExampleWithSource() {
 		}
 	}
 
-	cfg := config.Default("orders-audit", "")
+	cfg := config.Default("orders-changes", "")
 	cfg.StreamARN = *made.TableDescription.LatestStreamArn
 	state := func(image map[string]types.AttributeValue) string {
 		s, _ := image["state"].(*types.AttributeValueMemberS)

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) != 0:
 		return fmt.Errorf("%q is neither nothing nor an order and its state, as in: tablestream 17 paid", args)
 	}
-	cfg := config.Default("orders-audit", "")
+	cfg := config.Default("orders-changes", "")
 	cfg.StreamARN = arn
 	cfg.Logger = slog.Default()
 	w, err := shardlease.New(cfg, cloud, processor.Each(audit),
