@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -38,15 +40,37 @@ func dispatch(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return fmt.Errorf("build the command line: %w", err)
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(spelled(args))
 	if exited {
 		return nil
 	}
 	if err != nil {
-		// kong takes a negative number for a flag with one dash, which is of no interest to the user.
+		// That kong takes a value for a flag with one dash is of no interest to the user.
 		return usageError{errors.New(strings.ReplaceAll(err.Error(), " (short flag)", "") + allowed(err))}
 	}
 	return parsed.Run()
+}
+
+// negative is a number that kong takes for a flag with one dash.
+var negative = regexp.MustCompile(`^-[0-9]`)
+
+// spelled writes a command line as kong wants it: help COMMAND as COMMAND --help, and --flag -1, which is for the flag's own check to refuse, as
+// --flag=-1.
+func spelled(args []string) (all []string) {
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	for i, a := range args {
+		if a == "--" {
+			return append(all, args[i:]...)
+		}
+		if n := len(all); n > 0 && negative.MatchString(a) && strings.HasPrefix(all[n-1], "--") && !strings.Contains(all[n-1], "=") {
+			all[n-1] += "=" + a
+			continue
+		}
+		all = append(all, a)
+	}
+	return all
 }
 
 // required reports a flag that is missing or empty. It comes before kong's own check, which would not see the latter.

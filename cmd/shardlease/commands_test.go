@@ -134,11 +134,18 @@ func TestConsume_onAClosedPortSaysWhatItWaitsForUntilItIsStopped(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, errs, stop := background(t, "consume", "--stream", "s", "--app", "app", "--endpoint", "http://"+addr)
+	args := []string{"consume", "--stream", "s", "--app", "app", "--endpoint", "http://" + addr}
+	_, errs, stop := background(t, args...)
 	errs.wait(t, `level=WARN.*http://`+regexp.QuoteMeta(addr))
 	if code := stop(); code != exitOK {
 		t.Errorf("exit code %d, want 0 after a stop", code)
 	}
+	_, errs, stop = background(t, append(args, "--until-caught-up")...)
+	errs.wait(t, `level=WARN.*http://`+regexp.QuoteMeta(addr))
+	if code := stop(); code != exitFailed {
+		t.Errorf("--until-caught-up: exit code %d, want %d after a stop", code, exitFailed)
+	}
+	errs.wait(t, "\nshardlease: stopped before it had caught up: not everything was read\n$")
 }
 
 func TestConsume_ofAStreamThatIsNotThereEndsWithOneLine(t *testing.T) {

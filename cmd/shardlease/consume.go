@@ -30,7 +30,7 @@ type consumeCmd struct {
 func (consumeCmd) Help() string {
 	return "A JSON line has the members stream (if there are several), shard, sequence, sub (index in an aggregate, if not 0), key, arrival, and data, or data_base64 if the data is not UTF-8; and error, with the whole record as data, where a KPL aggregate cannot be taken apart. " +
 		"A record is checkpointed after its line was written, so that each one is printed at least once. " +
-		"Logs go to standard error. SIGTERM or an interrupt stops gracefully; a second one at once."
+		"Logs go to standard error. SIGTERM or an interrupt stops gracefully, with exit code 1 if that was to come by --until-caught-up only; a second one, a tenth of a second later or more, stops at once."
 }
 
 // Validate checks what kong cannot.

@@ -35,11 +35,9 @@ func main() {
 	// A reader that goes away (shardlease consume | head) is an error of a write, to be met with a graceful stop;
 	// without this it would be a sudden death.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
-	stop()
-	os.Exit(code)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(stopOn(context.Background(), signals, os.Stderr, os.Exit), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 // run is main with everything from outside as an argument.

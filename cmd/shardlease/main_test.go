@@ -86,7 +86,11 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 		{"consumers deregister --stream s --stream t x", []string{`--stream: given more than once, "t" after "s", want one stream`}},
 		{"consumers --stream arn:aws:kinesis:x", []string{`--stream is "arn:aws:kinesis:x", want arn:aws:kinesis:REGION:ACCOUNT:stream/NAME`}},
 		{"consumers --stream=", []string{"--stream is missing, want a stream's name"}},
-		{"consume --stream s --app a --max-leases -1", []string{`got "-1"; perhaps try --max-leases="-1"?`}},
+		{"consume --stream s --app abc --max-leases -1", []string{"--max-leases is -1, want at least 1, or 0 for no limit"}},
+		{"put --stream s --aggregate -5", []string{"--aggregate is -5, want 1 to 100000 lines"}},
+		{"consume --stream s --app abc --until-caught-up -5", []string{"--until-caught-up", "-5"}},
+		{"put --stream s -- -5 -6", []string{"unexpected argument -6"}},
+		{"help frobnicate", []string{"frobnicate", "demo, consume, put, consumers, emulator"}},
 		{"put --stream s --endpoint nowhere", []string{"--endpoint is \"nowhere\", want an http or https URL"}},
 		{"put --stream s --aggregate=-1", []string{"--aggregate is -1, want 1 to 100000 lines"}},
 		{"put --stream s --aggregate 0", []string{"--aggregate is 0, want 1 to 100000 lines"}},
@@ -127,12 +131,15 @@ func TestRun_answersErrorsOfUseInOneLineThatSaysWhatIsAllowed(t *testing.T) {
 func TestRun_helpsAndTellsItsVersion(t *testing.T) {
 	t.Parallel()
 	for args, parts := range map[string][]string{
-		"--help":          {"demo", "consume", "put", "consumers", "emulator"},
-		"demo --help":     {"--records", "100000", "--reshard", "UpdateShardCount", "--seed"},
-		"consume --help":  {"--until-caught-up", "trim-horizon", "data_base64", "us-east-1"},
-		"put --help":      {"--key-field", "1 MiB", "stored twice"},
-		"emulator --help": {"127.0.0.1:4567", "NAME:SHARDS"},
-		"--version":       {"shardlease ", "go1."},
+		"--help":                    {"demo", "consume", "put", "consumers", "emulator"},
+		"help":                      {"demo", "consume", "put", "consumers", "emulator"},
+		"help consume":              {"--until-caught-up", "trim-horizon", "data_base64", "us-east-1"},
+		"help consumers deregister": {"--stream"},
+		"demo --help":               {"--records", "100000", "--reshard", "UpdateShardCount", "--seed"},
+		"consume --help":            {"--until-caught-up", "trim-horizon", "data_base64", "us-east-1"},
+		"put --help":                {"--key-field", "1 MiB", "stored twice"},
+		"emulator --help":           {"127.0.0.1:4567", "NAME:SHARDS"},
+		"--version":                 {"shardlease ", "go1."},
 	} {
 		got := command(t.Context(), "", strings.Fields(args)...)
 		if got.code != exitOK || got.err != "" {

@@ -32,11 +32,11 @@ type Options struct {
 }
 
 // Run prints records on out until ctx ends, which is a graceful stop and no error, or until the application has caught up
-// if that is wanted. What was not written to out is not checkpointed; an output that takes no more ends Run with an error.
+// if that is wanted: then the end of ctx before that is an error. What was not written to out is not checkpointed; an output that takes no more ends Run with an error.
 func Run(ctx context.Context, out io.Writer, o Options) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var broken error
+	var broken, early error
 	p := newPrinter(out, o.Format, func(err error) { stop(outputError{err}) })
 	w, err := shardlease.New(o.Config, o.Cloud,
 		func(s processor.Shard) processor.RecordProcessor {
@@ -54,22 +54,36 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	go func() {
 		defer close(watched)
 		if o.UntilCaughtUp && watch(ctx, w, o) {
-			stop(nil)
+			stop(errCaughtUp)
 		}
 	}()
 	err = w.Run(ctx)
-	if cause, ok := errors.AsType[outputError](context.Cause(ctx)); ok {
+	switch cause := context.Cause(ctx); {
+	case isOutput(cause):
 		broken = cause
+	case o.UntilCaughtUp && cause != nil && !errors.Is(cause, errCaughtUp):
+		early = errEarly
 	}
 	stop(nil)
 	<-watched
-	return errors.Join(broken, err)
+	return errors.Join(broken, early, err)
 }
+
+// errCaughtUp is the cause of a stop that was wanted, errEarly what Run returns after one that was not.
+var (
+	errCaughtUp = errors.New("caught up")
+	errEarly    = errors.New("stopped before it had caught up: not everything was read")
+)
 
 // outputError is the cause of a stop that a broken output makes necessary.
 type outputError struct{ error }
 
 func (e outputError) Unwrap() error { return e.error }
+
+func isOutput(err error) bool {
+	_, ok := errors.AsType[outputError](err)
+	return ok
+}
 
 // watch returns true when the application has caught up, false when ctx has ended.
 func watch(ctx context.Context, w *shardlease.Worker, o Options) bool {

@@ -93,6 +93,25 @@ func options(server *emulator.Server, worker string) consume.Options {
 	}
 }
 
+// A script that went on after it would take what was read for everything.
+func TestRun_untilCaughtUpFailsIfItIsStoppedBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, 1, 10)
+		server.Inject(emulator.Rule{Operation: "GetRecords", Effect: emulator.Fail(400, "ProvisionedThroughputExceededException", "slow down")})
+		for until, want := range map[bool]string{true: "stopped before it had caught up", false: ""} {
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			o := options(server, fmt.Sprint("until ", until))
+			o.UntilCaughtUp = until
+			err := consume.Run(ctx, &output{}, o)
+			stop()
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("until caught up: %t: %v, want %q", until, err, want)
+			}
+		}
+	})
+}
+
 func TestRun_untilCaughtUpPrintsEverythingOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
