@@ -160,8 +160,14 @@ func TestRun_endsWhenItsStreamIsDeletedAndWhenItIsMadeAnew(t *testing.T) {
 				if s := w.State(); s != "Stopped" {
 					t.Fatalf("the worker is %s ten minutes after its stream was deleted, want it to have ended", s)
 				}
-				if err := w.Wait(); err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("Run returned %v, want an error with %q", err, c.want)
+				err := w.Wait()
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("Run returned %v, want an error with %q", err, c.want)
+				}
+				for line := range strings.Lines(err.Error()) {
+					if strings.Count(line, "shard shardId-") != 1 || strings.Count(line, "read shard") != 1 {
+						t.Errorf("Run returned %s, want it to name the shard once", line)
+					}
 				}
 			})
 		})

@@ -100,8 +100,8 @@ func validate(cfg config.Config, cloud aws.Config, f processor.Factory, o option
 // Run works until ctx is done, and then stops gracefully: nothing new is taken; what is held is read on until other workers have
 // asked for it; each processor finishes its batch, may
 // checkpoint in ShutdownRequested, and its lease is handed over, or released if nobody has asked, within
-// cfg.Lifecycle.ShutdownGrace (default 25 s). It returns
-// nil after such a stop, or after [Worker.Shutdown], when everything that it started has ended.
+// cfg.Lifecycle.ShutdownGrace (default 25 s). Then the contexts of user code are cancelled, and Run waits for up to 4 s more for
+// methods that have not returned. It returns nil after such a stop, or after [Worker.Shutdown], when everything that it started has ended.
 //
 // Transient faults (throttling, a table that is down, a stream being resharded) are retried for ever and reported through
 // hooks and log. Run ends with an error if somebody has to do something first: a missing permission, a stream or table

@@ -91,7 +91,7 @@ type CoordinatorConfig struct {
 
 // LifecycleConfig is about calls of user code and about stopping.
 type LifecycleConfig struct {
-	// ShutdownGrace is how long a graceful stop may take in all. For 2.4 × FailoverTime of it, at most, the worker goes on and
+	// ShutdownGrace is how long a graceful stop may take in all, but for up to 4 s more if user code then goes on although its context was cancelled. For 2.4 × FailoverTime of it, at most, the worker goes on and
 	// waits for others to ask for its leases, so below that (24 s by default) some shards may stand still until another
 	// worker's next look. When it has passed, the contexts of user code are cancelled and the leases released as they are. Keep it below what the platform allows before it kills (Kubernetes: 30 s).
 	// Default 25s; 1ms to 24h.

@@ -8,6 +8,26 @@ import (
 
 const tableStreamForm = "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL, the table's LatestStreamArn"
 
+// tableStreamWanted is what the ARN of a table's stream must be that cannot be read: the form or, if it has that, what is wrong within it.
+func tableStreamWanted(arn string) string {
+	parts := strings.SplitN(arn, ":", 6)
+	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "dynamodb" {
+		return tableStreamForm
+	}
+	path := strings.Split(parts[5], "/")
+	switch {
+	case len(path) != 4 || path[0] != "table" || path[2] != "stream":
+		return tableStreamForm
+	case parts[3] == "" || !isName(parts[3]):
+		return "a REGION such as us-east-1 in " + tableStreamForm
+	case !isAccount(parts[4]):
+		return "an account of 12 digits in " + tableStreamForm
+	case len(path[1]) < 3 || len(path[1]) > 255 || !isName(path[1]):
+		return "a TABLE of 3 to 255 characters of a-z, A-Z, 0-9, '_', '.', '-' in " + tableStreamForm
+	}
+	return "a LABEL such as 2026-01-02T03:04:05.678 in " + tableStreamForm
+}
+
 // tableStreamARN is what arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL says.
 type tableStreamARN struct{ partition, region, table string }
 
@@ -29,7 +49,7 @@ func parseTableStream(arn string) (a tableStreamARN, ok bool) {
 func (c Config) checkTableStream(f *faults) {
 	arn, ok := parseTableStream(c.StreamARN)
 	if !ok {
-		f.add("StreamARN", strconv.Quote(c.StreamARN), tableStreamForm)
+		f.add("StreamARN", strconv.Quote(c.StreamARN), tableStreamWanted(c.StreamARN))
 	} else {
 		c.checkTable(f, arn)
 	}

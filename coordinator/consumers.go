@@ -96,12 +96,20 @@ func (c *consumers) fault(e *entry, err error) {
 	c.mu.Lock()
 	draining := c.draining
 	if draining {
-		c.faults = append(c.faults, fmt.Errorf("shard %s: %w", key, err))
+		c.faults = append(c.faults, ofShard(key, err))
 	}
 	c.mu.Unlock()
 	if !draining {
 		c.o.Config.Logger.Error("consumer ended with an error", "worker", c.o.Config.WorkerID, "lease", key, "error", err)
 	}
+}
+
+// ofShard says of which lease an error is, unless it begins with that.
+func ofShard(key string, err error) error {
+	if strings.HasPrefix(err.Error(), "read shard "+key) {
+		return err
+	}
+	return fmt.Errorf("shard %s: %w", key, err)
 }
 
 // giveUp releases the lease of an entry under which nothing runs. It outlives ctx, but not by much: if the table does not

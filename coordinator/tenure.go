@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -214,7 +213,7 @@ func (c *consumers) judge(ctx context.Context, e *entry, out processor.Outcome) 
 	}
 	if trimmed || isGone(out.Err) {
 		select {
-		case c.fatal <- fmt.Errorf("shard %s: %w", e.held.Lease().Key, out.Err):
+		case c.fatal <- ofShard(e.held.Lease().Key, out.Err):
 		default: // another shard was first
 		}
 	}

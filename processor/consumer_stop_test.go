@@ -311,9 +311,10 @@ func TestConsumer_countsAFailedLastCheckpointAsItsError(t *testing.T) {
 		source    error
 		want      string
 	}{
-		"error":  {requested: func(context.Context, ShutdownRequestedInput) error { return boom }, want: "ShutdownRequested of shard shard-1: boom"},
-		"panic":  {requested: func(context.Context, ShutdownRequestedInput) error { panic("oops") }, want: "ShutdownRequested of shard shard-1: ShutdownRequested panicked: oops"},
-		"source": {source: boom, want: "read shard shard-1: boom"},
+		"error":                {requested: func(context.Context, ShutdownRequestedInput) error { return boom }, want: "ShutdownRequested of shard shard-1: boom"},
+		"panic":                {requested: func(context.Context, ShutdownRequestedInput) error { panic("oops") }, want: "ShutdownRequested of shard shard-1: ShutdownRequested panicked: oops"},
+		"source":               {source: boom, want: "read shard shard-1: boom"},
+		"source that names it": {source: errors.New(`read shard shard-1 of stream "s": boom`), want: `read shard shard-1 of stream "s": boom`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardlease/shardlease/checkpoint"
@@ -141,7 +142,10 @@ func (c *ShardConsumer) fetchBatch() states.Event {
 		if c.fetch.Err() != nil {
 			return states.Again // it is an interruption
 		}
-		c.failure = fmt.Errorf("read shard %s: %w", c.o.Shard.ID, err)
+		c.failure = err
+		if !strings.Contains(err.Error(), c.o.Shard.ID) { // most sources say so themselves
+			c.failure = fmt.Errorf("read shard %s: %w", c.o.Shard.ID, err)
+		}
 		return states.SourceFailed
 	}
 	c.batch, c.idle = &b, len(b.Records) == 0
