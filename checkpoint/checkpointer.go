@@ -31,7 +31,8 @@ func (c *Checkpointer) Checkpoint(ctx context.Context) error {
 }
 
 // CheckpointAt says that all records up to at, at included, need not be delivered again. at must have been delivered and
-// must not be behind the last checkpoint; if it equals the last checkpoint nothing is written. A record is named by its
+// must not be behind the last checkpoint; if it equals the last checkpoint nothing is written. In a batch that comes again because
+// ProcessRecords failed, a place that an earlier try went beyond means the one that it reached. A record is named by its
 // Position; inside an aggregate {number, 0} names only the first of its user records. The sentinels are refused, except
 // SHARD_END in ShardEnded; there the number of the last record means SHARD_END too.
 func (c *Checkpointer) CheckpointAt(ctx context.Context, at ExtendedSequenceNumber) error {
@@ -64,7 +65,7 @@ func (c *Checkpointer) Flush(ctx context.Context) error {
 // Prepare and Commit are durable when they return, whatever CheckpointInterval is; a checkpoint that still waits for its write
 // is written by the same one.
 //
-// If at equals the last checkpoint there is nothing to commit: neither at nor state is stored, and Commit does nothing.
+// If at equals the last checkpoint, or means it as in CheckpointAt, there is nothing to commit: neither at nor state is stored, and Commit does nothing.
 // (KCL: prepareCheckpoint)
 func (c *Checkpointer) Prepare(ctx context.Context, at ExtendedSequenceNumber, state []byte) (*Prepared, error) {
 	return c.prepare(ctx, c.t.explicit(at), state)

@@ -189,7 +189,7 @@ func TestAnySequence_keepsThePromises(t *testing.T) {
 		tr := NewTracker(s, TrimHorizon, TrackerOptions{})
 		c, ctx := tr.Checkpointer(), context.Background()
 		var good, inHand, delivered int
-		ended, prepared := false, []*Prepared(nil)
+		ended, failed, prepared := false, false, []*Prepared(nil)
 		number := func(n int) ExtendedSequenceNumber { return at(strconv.Itoa(n)) }
 
 		said := func(want ExtendedSequenceNumber, err error) {
@@ -231,6 +231,7 @@ func TestAnySequence_keepsThePromises(t *testing.T) {
 				}
 				ok := rapid.Bool().Draw(t, "handled")
 				tr.EndBatch(ok)
+				failed = !ok
 				if ok {
 					good = inHand
 				}
@@ -263,8 +264,12 @@ func TestAnySequence_keepsThePromises(t *testing.T) {
 				if ended && n == delivered {
 					want = ShardEnd
 				}
-				if (n > delivered || want.Compare(row) < 0) && !errors.Is(err, ErrOutOfRange) {
+				again := failed && n > good // of a batch that comes again
+				if (n > delivered || want.Compare(row) < 0 && !again) && !errors.Is(err, ErrOutOfRange) {
 					t.Fatalf("%s with the row at %s, delivered up to %d: %v", want, row, delivered, err)
+				}
+				if again && n <= delivered && errors.Is(err, ErrOutOfRange) {
+					t.Fatalf("%s, of a batch that comes again, with the row at %s: %v", want, row, err)
 				}
 				said(want, err)
 			},

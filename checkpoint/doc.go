@@ -16,7 +16,7 @@
 //	         └ lower bound: the last checkpoint that reached the table, or may have reached it
 //
 // A checkpoint equal to the durable one writes nothing. One outside the bounds is refused with [ErrOutOfRange], and nothing
-// is written. Once the shard has ended, Checkpoint means SHARD_END, and so does the number of the shard's last record.
+// is written; but while a batch that failed comes again, a place in it that was passed before means the lower bound. Once the shard has ended, Checkpoint means SHARD_END, and so does the number of the shard's last record.
 //
 // # Writes that wait
 //

@@ -9,6 +9,6 @@ var ErrLeaseLost = errors.New("lease lost")
 
 // ErrOutOfRange is what a checkpoint fails with that names a place outside what may be checkpointed now: beyond what was
 // delivered, behind the last checkpoint, or a sentinel that does not fit. Nothing was written, the lease is still held, and
-// the same call would fail again. A program whose goroutines finish out of order may ignore it when it acknowledges late;
+// the same call would fail again, unless its batch fails and comes again. A program whose goroutines finish out of order may ignore it when it acknowledges late;
 // anywhere else it is a mistake in the program. (KCL: IllegalArgumentException)
 var ErrOutOfRange = errors.New("checkpoint out of range")

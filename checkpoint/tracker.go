@@ -28,6 +28,7 @@ type Tracker struct {
 	good      ExtendedSequenceNumber // end of the last handled batch, or where this tenure started
 	inHand    ExtendedSequenceNumber // end of the batch in hand; zero if there is none
 	delivered ExtendedSequenceNumber // largest end of a batch, or where this tenure started
+	failed    bool                   // the last batch was not handled, and comes again from its beginning
 	ended     bool                   // the shard has no more records
 	waiting   bool                   // floor was deferred and its write has not ended
 	late      error                  // why what was deferred will not be written, until a call has returned it
@@ -87,13 +88,15 @@ func (t *Tracker) BeginBatch(last ExtendedSequenceNumber) {
 }
 
 // EndBatch says that ProcessRecords has returned. If handled is false (an error, a panic), Checkpoint covers only the
-// batches before it from now on; its records may still be named in CheckpointAt.
+// batches before it from now on; its records may still be named in CheckpointAt. They come again, also those up to a place
+// in the middle of it that was checkpointed: to name one of these once more says nothing new.
 func (t *Tracker) EndBatch(handled bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if handled && t.inHand.Compare(t.good) > 0 {
 		t.good = t.inHand
 	}
+	t.failed = !handled
 	t.inHand = ExtendedSequenceNumber{}
 }
 
@@ -325,11 +328,22 @@ func (t *Tracker) decide(r request) (at ExtendedSequenceNumber, write bool, err 
 		if at.Compare(t.floor) < 0 {
 			at = t.floor
 		}
+	} else if t.repeats(r) {
+		at = t.floor
 	} else if err := t.check(at); err != nil {
 		return at, false, err
 	}
 	// If a write of unknown outcome lies beyond the durable place, at is not smaller than that one and thus written again.
 	return at, at.Compare(t.last) != 0, nil
+}
+
+// repeats reports whether the caller names a place that it went beyond before the batch failed, which comes again from its beginning: it means no
+// less than what it has said already. To refuse that would have a program that checkpoints record by record fail for ever. A place of
+// another batch, and a commit, are no repetition; nor is a prepared place while the larger one is not durable, since its state is
+// another's. The caller holds mu.
+func (t *Tracker) repeats(r request) bool {
+	return t.failed && !r.now && r.at.Check() == nil && !r.at.IsSentinel() && r.at.Compare(t.good) > 0 && r.at.Compare(t.floor) < 0 &&
+		(!r.pending || t.floor.Compare(t.last) == 0)
 }
 
 // check decides about a place that the caller named. The caller holds mu.
@@ -343,7 +357,7 @@ func (t *Tracker) check(at ExtendedSequenceNumber) error {
 		case t.waiting:
 			return fmt.Errorf("%w: %s is behind the last checkpoint %s, which is to be written soon", ErrOutOfRange, at, t.floor)
 		case t.floor.Compare(t.last) != 0:
-			return fmt.Errorf("%w: %s is behind %s, whose write failed but may have landed", ErrOutOfRange, at, t.floor)
+			return fmt.Errorf("%w: %s is behind %s, whose write failed but may have landed (Flush writes it)", ErrOutOfRange, at, t.floor)
 		}
 		return fmt.Errorf("%w: %s is behind the last checkpoint %s", ErrOutOfRange, at, t.last)
 	case at.Compare(t.floor) == 0:

@@ -217,7 +217,7 @@ func TestFailedWrite_becomesTheFloor(t *testing.T) {
 			}
 			b.store.next = lands
 			err := b.c.CheckpointAt(t.Context(), at("5"))
-			if !errors.Is(err, ErrOutOfRange) || !strings.HasSuffix(err.Error(), "5 is behind 7, whose write failed but may have landed") {
+			if !errors.Is(err, ErrOutOfRange) || !strings.HasSuffix(err.Error(), "5 is behind 7, whose write failed but may have landed (Flush writes it)") {
 				t.Errorf("5 after a failed 7: %v", err)
 			}
 			if err := b.c.CheckpointAt(t.Context(), at("1")); !errors.Is(err, ErrOutOfRange) {
@@ -226,6 +226,55 @@ func TestFailedWrite_becomesTheFloor(t *testing.T) {
 			b.EndBatch(false)
 			b.checkpoint() // handled is 3, but the program has said 7
 			b.wantRow(at("7"))
+		})
+	}
+}
+
+// A program that checkpoints record by record, and fails in the middle, gets the whole batch again; it must come through in the same way.
+func TestRepeatedBatch_takesPlacesThatItsFirstTryWentBeyond(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]outcome{"7 is durable": lands, "7 may have landed": replyLost, "7 was dropped": dropped} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, at("1"))
+			b.deliver("3")
+			if err := b.c.CheckpointAt(t.Context(), at("2")); err != nil {
+				t.Fatal(err)
+			}
+			b.BeginBatch(at("9"))
+			b.store.next = how
+			if err := b.c.CheckpointAt(t.Context(), at("7")); (err == nil) != (how == lands) {
+				t.Fatal(err)
+			}
+			b.store.next = lands
+			if err := b.c.CheckpointAt(t.Context(), at("5")); !errors.Is(err, ErrOutOfRange) {
+				t.Errorf("5 after 7, in one try: %v", err)
+			}
+			b.EndBatch(false)
+			b.BeginBatch(at("9"))
+			if err := b.c.CheckpointAt(t.Context(), at("3")); !errors.Is(err, ErrOutOfRange) {
+				t.Errorf("3, which is of the batch before: %v", err)
+			}
+			if _, err := b.c.Prepare(t.Context(), at("5"), nil); (err == nil) != (how == lands) || err != nil && !errors.Is(err, ErrOutOfRange) {
+				t.Errorf("prepare 5: %v", err)
+			}
+			for _, n := range []string{"5", "7", "8"} {
+				if err := b.c.CheckpointAt(t.Context(), at(n)); err != nil {
+					t.Errorf("%s in the repetition: %v", n, err)
+				}
+				want := at(n)
+				if n == "5" { // nothing less than what was said before
+					want = at("7")
+				}
+				b.wantRow(want)
+			}
+			b.EndBatch(true)
+			if err := b.c.CheckpointAt(t.Context(), at("5")); !errors.Is(err, ErrOutOfRange) {
+				t.Errorf("5 after the batch was handled: %v", err)
+			}
+			if b.store.pending != nil && b.store.pending.At == at("5") {
+				t.Error("5 is prepared, behind what is durable")
+			}
 		})
 	}
 }

@@ -354,6 +354,33 @@ func TestConsumer_takesTheLastNumberForTheEndOfTheShard(t *testing.T) {
 	})
 }
 
+// One that checkpoints record by record is called with the records up to its last checkpoint again, too, and must get beyond them.
+func TestConsumer_comesThroughABatchThatFailedBehindACheckpointInItsMiddle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, lastOf(numbered(1, 5)))
+		f := failing(errors.New("the third record cannot be handled yet"))
+		b.journal.process = func(ctx context.Context, in ProcessRecordsInput) error {
+			for i, r := range in.Records {
+				if i == 2 {
+					if err := f(); err != nil {
+						return err
+					}
+				}
+				if err := in.Checkpointer.CheckpointAt(ctx, r.Position()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		b.start()
+		if out := b.end(); !out.Finished {
+			t.Errorf("outcome %+v", out)
+		}
+		diff(t, "checkpoints", []string{"1", "2", "3", "4", "5", "SHARD_END"}, b.lease.checkpoints())
+	})
+}
+
 func TestConsumer_letsInitializeCommitWhatWasPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

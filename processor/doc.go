@@ -43,7 +43,7 @@
 // The library never checkpoints by itself. Checkpoint covers every batch whose ProcessRecords returned nil and, while
 // ProcessRecords runs, the batch in hand. After an error or a panic it covers only the batches before. The Checkpointer may
 // be kept and used from other goroutines; a processor that names a place in the middle of a batch by CheckpointAt, and then
-// fails, gets the whole batch again, and must not take checkpoint.ErrOutOfRange of a record before that place for a failure; once the tenure is over, however
+// fails, gets the whole batch again, and may name the places before that one again, which writes nothing; once the tenure is over, however
 // it ended, and no method but LeaseLost runs, each call fails with checkpoint.ErrLeaseLost. While a method still runs after the lease was
 // lost, each write fails so; a call that has nothing to write, as CheckpointAt of the place that is durable already, or Flush, returns nil.
 //
