@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -229,6 +230,35 @@ func TestFanOut_fallsBackToPollingWithOneWarning(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestFanOut_fallsBackWhereTheStreamHasAllTheConsumersItCanHave(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.put(30)
+		summary, err := w.user.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: aws.String(stream)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range fewConsumers {
+			if _, err := w.user.RegisterStreamConsumer(ctx, &kinesis.RegisterStreamConsumerInput{
+				StreamARN: summary.StreamDescriptionSummary.StreamARN, ConsumerName: aws.String(fmt.Sprint("another-", i)),
+			}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second) // five at most are created at a time
+		}
+		w.cfg.FanOut.FallBackToPolling = true
+		f := w.fanOut()
+		var warnings atomic.Int64
+		f.polling.log = countWarnings(&warnings)
+		s := w.openFanOut(ctx, f, shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if got, _ := w.take(ctx, s, 30); len(got) != 30 || warnings.Load() != 1 {
+			t.Errorf("%d records and %d warnings, want 30 and one", len(got), warnings.Load())
+		}
+	})
 }
 
 func TestFanOut_withoutAFallBackItWaitsForThePermission(t *testing.T) {
