@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,7 +64,7 @@ func TestPolling_severalApplicationsShareAShard(t *testing.T) {
 		counts = []int{5}
 	}
 	for _, apps := range counts {
-		t.Run(fmt.Sprint(apps), func(t *testing.T) {
+		t.Run(strconv.Itoa(apps), func(t *testing.T) {
 			bubble(t, 1, func(ctx context.Context, w *world) { severalApplications(ctx, w, apps) }, emulator.WithLimits())
 		})
 	}
@@ -97,7 +98,7 @@ func severalApplications(ctx context.Context, w *world, apps int) {
 					return
 				}
 				for _, r := range b.Records {
-					if want := fmt.Sprint(read[i].Load()); string(r.Data) != want {
+					if want := strconv.FormatInt(read[i].Load(), 10); string(r.Data) != want {
 						w.t.Errorf("application %d has record %s, want %s", i, r.Data, want)
 					}
 					read[i].Add(1)
