@@ -39,7 +39,7 @@ func TestConsumers_showsWhatIsLeftOverAndRemovesIt(t *testing.T) {
 	out.wait(t, `"data"`)
 	code, text := call("consumers", "list", "--stream", "orders")
 	for _, want := range []string{
-		"left over? There is no lease table old-report", "1 worker owns leases: in use if it reads by fan-out\n",
+		"left over? There is no lease table old-report", "1 worker owns leases: in use if it runs and reads by fan-out\n",
 		"to remove one: shardlease consumers deregister --stream orders --endpoint " + url + " NAME\n",
 	} {
 		if code != exitOK || !strings.Contains(text, want) {
@@ -95,8 +95,8 @@ func TestConsumers_namesTheCommandForOneThatAFleetLeftWhenItWentBackToPolling(t 
 	out, errs, stop := background(t, "consume", "--stream", "orders", "--app", "orders-audit", "--endpoint", url)
 	out.wait(t, `"data"`)
 	text := call("consumers", "--stream", "orders")
-	_, command, found := strings.Cut(text, "if the workers of orders-audit poll, it is left over: shardlease ")
-	if command, _, _ = strings.Cut(command, "\n"); !found || !strings.Contains(text, "1 worker owns leases: in use if it reads by fan-out\n") {
+	_, command, found := strings.Cut(text, "if the workers of orders-audit are gone, or poll, it is left over: shardlease ")
+	if command, _, _ = strings.Cut(command, "\n"); !found || !strings.Contains(text, "1 worker owns leases: in use if it runs and reads by fan-out\n") {
 		t.Fatalf("%q does not tell how to know whether it is in use, and how to remove it", text)
 	}
 	var said bytes.Buffer

@@ -54,7 +54,7 @@ func List(ctx context.Context, out io.Writer, k *kinesis.Client, d *dynamodb.Cli
 	}
 	deregister := "shardlease consumers deregister --stream " + stream + given
 	for _, name := range owning {
-		if err := line(out, "if the workers of %s poll, it is left over: %s %s", name, deregister, name); err != nil {
+		if err := line(out, "if the workers of %s are gone, or poll, it is left over: %s %s", name, deregister, name); err != nil {
 			return err
 		}
 	}
@@ -91,9 +91,9 @@ func usage(ctx context.Context, d *dynamodb.Client, table string) (text string, 
 	case 0:
 		return "left over? Nobody owns a lease in table " + table, false
 	case 1:
-		return "1 worker owns leases: in use if it reads by fan-out", true
+		return "1 worker owns leases: in use if it runs and reads by fan-out", true
 	}
-	return fmt.Sprintf("%d workers own leases: in use if they read by fan-out", len(owners)), true
+	return fmt.Sprintf("%d workers own leases: in use if they run and read by fan-out", len(owners)), true
 }
 
 // Deregister removes a consumer by its name and says so.
