@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease"
 	"github.com/shardlease/shardlease/config"
@@ -22,6 +24,7 @@ import (
 	"github.com/shardlease/shardlease/internal/fleettest"
 	"github.com/shardlease/shardlease/processor"
 	"github.com/shardlease/shardlease/retrieval"
+	"github.com/shardlease/shardlease/retrieval/kpl"
 )
 
 func fanOut(c *config.Config) { c.Retrieval.Mode = config.FanOut }
@@ -106,6 +109,96 @@ func TestFanOut_switchingTheModeKeepsEachPosition(t *testing.T) {
 		f.WaitDelivered(30 * time.Second)
 		if n := f.Check(); n != 0 {
 			t.Errorf("%d records came twice", n)
+		}
+	})
+}
+
+// A consumer that somebody else has registered needs no permission but to subscribe to it: none to look for it, and none to register.
+func TestFanOut_readsByAGivenConsumerWithoutAnyOtherCallAboutConsumers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 3)
+		out, err := f.Kinesis.RegisterStreamConsumer(t.Context(), &kinesis.RegisterStreamConsumerInput{
+			StreamARN: aws.String("arn:aws:kinesis:us-east-1:000000000000:stream/orders"), ConsumerName: aws.String("given"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for _, operation := range []string{"RegisterStreamConsumer", "DescribeStreamConsumer", "ListStreamConsumers", "DeregisterStreamConsumer", "GetRecords", "GetShardIterator"} {
+			f.Server.Inject(emulator.Rule{Client: "a", Operation: operation, Effect: emulator.Fail(400, "AccessDeniedException", "not yours")})
+		}
+		var log warnings
+		w := f.Start("a", fanOut, func(c *config.Config) {
+			c.Retrieval.FanOut.ConsumerARN = *out.Consumer.ConsumerARN
+			c.Logger = log.logger()
+		})
+		f.Put(50, 10)
+		f.WaitDelivered(20 * time.Second)
+		time.Sleep(6 * time.Minute) // each subscribes again
+		f.Put(50, 10)
+		f.WaitDelivered(20 * time.Second)
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+		if n := f.Check(); n != 0 {
+			t.Errorf("%d records came twice", n)
+		}
+		if all := consumers(t, f); len(all) != 1 || *all[0].ConsumerName != "given" {
+			t.Errorf("consumers %v, want the given one", all)
+		}
+		if lines := log.with(""); len(lines) != 0 {
+			t.Errorf("the log has %q", lines)
+		}
+	})
+}
+
+// Workers die one after the other, each when it has handled one more user record of an aggregate, and each reads by the other mode than
+// the one before; a subscription is cut and an iterator expires at each start. Each goes on exactly where the one before was.
+func TestFanOut_switchingTheModeInsideAnAggregateResumesAfterTheUserRecord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.New(t, 1)
+		var users []kpl.UserRecord
+		var want []string
+		all := fleettest.Shorter(60, 12)
+		for i := range all {
+			users = append(users, kpl.UserRecord{PartitionKey: fmt.Sprint("key ", i%5), Data: fmt.Append(nil, i)})
+			want = append(want, fmt.Sprintf("%d by worker-%d", i, i))
+		}
+		data, err := kpl.Aggregate(users...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		putData(f, data)
+		var mu sync.Mutex
+		var got []string
+		for i := range all {
+			expired := f.Server.Inject(emulator.Rule{Operation: "GetRecords", Times: 1, Effect: emulator.Fail(400, "ExpiredIteratorException", "expired")})
+			cut := f.Server.Inject(emulator.Rule{Operation: "SubscribeToShard", Times: 1, Effect: emulator.CutEventAfter(0)})
+			id := fmt.Sprint("worker-", i)
+			w := f.StartWith(id, processor.Each(func(_ context.Context, r processor.Record) error {
+				if r.SubSequenceNumber > int64(i) {
+					return errors.New("the database is down")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, string(r.Data)+" by "+id)
+				return nil
+			}), func(c *config.Config) {
+				c.Retrieval.Mode = []config.RetrievalMode{config.Polling, config.FanOut}[i%2]
+				c.LeaseManagement.FailoverTime = time.Second
+				c.Lifecycle.ShutdownGrace = time.Second
+			})
+			time.Sleep(20 * time.Second)
+			w.Kill()
+			expired()
+			cut()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("user records (-want +got):\n%s", diff)
 		}
 	})
 }

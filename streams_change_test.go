@@ -1,6 +1,7 @@
 package shardlease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,12 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease"
 	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
 	"github.com/shardlease/shardlease/internal/fleettest"
+	"github.com/shardlease/shardlease/processor"
+	"github.com/shardlease/shardlease/shardsync"
 )
 
 func TestStreams_comeAndGoWhileWorkersRun(t *testing.T) {
@@ -129,10 +135,10 @@ func watchStream(f *fleettest.Fleet, stream string) func() int {
 	}
 }
 
-// deleteStream deletes a stream.
+// deleteStream deletes a stream with its consumers.
 func deleteStream(f *fleettest.Fleet, name string) {
 	f.T.Helper()
-	if _, err := f.Kinesis.DeleteStream(f.T.Context(), &kinesis.DeleteStreamInput{StreamName: &name}); err != nil {
+	if _, err := f.Kinesis.DeleteStream(f.T.Context(), &kinesis.DeleteStreamInput{StreamName: &name, EnforceConsumerDeletion: aws.Bool(true)}); err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -182,6 +188,109 @@ func TestStreams_goOnWhenOneOfThemIsDeletedAndWhenItIsMadeAnew(t *testing.T) {
 			}
 		}
 	})
+}
+
+// told notes the calls that a processor gets, but for batches after the first. It checkpoints where Base does.
+type told struct {
+	processor.Base
+	note func(call string)
+}
+
+func (p *told) Initialize(ctx context.Context, in processor.InitializationInput) error {
+	p.note("Initialize")
+	return p.Base.Initialize(ctx, in)
+}
+
+func (p *told) ProcessRecords(context.Context, processor.ProcessRecordsInput) error {
+	p.note("ProcessRecords")
+	return nil
+}
+
+func (p *told) LeaseLost(ctx context.Context, in processor.LeaseLostInput) {
+	p.note("LeaseLost")
+	p.Base.LeaseLost(ctx, in)
+}
+
+func (p *told) ShardEnded(ctx context.Context, in processor.ShardEndedInput) error {
+	p.note("ShardEnded")
+	return p.Base.ShardEnded(ctx, in)
+}
+
+func (p *told) ShutdownRequested(ctx context.Context, in processor.ShutdownRequestedInput) error {
+	p.note("ShutdownRequested")
+	return p.Base.ShutdownRequested(ctx, in)
+}
+
+// The lease is kept, so that what was handled can be checkpointed still, and nobody hears that it is lost.
+func TestRun_processorsOfADeletedStreamAreAskedToCheckpointAndHearNoMore(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*config.Config){
+		"one stream":      func(*config.Config) {},
+		"one by fan-out":  func(c *config.Config) { c.Retrieval.Mode = config.FanOut },
+		"several streams": several(named("orders", "b")...),
+		"several by fan-out": func(c *config.Config) {
+			several(named("orders", "b")...)(c)
+			c.Retrieval.Mode = config.FanOut
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleetOf(t, 2, "orders", "b")
+				var mu sync.Mutex
+				calls := map[string][]string{} // by stream and shard
+				w := f.StartWith("w", func(s processor.Shard) processor.RecordProcessor {
+					return &told{note: func(call string) {
+						mu.Lock()
+						defer mu.Unlock()
+						key := s.Stream + "/" + s.ID
+						if c := calls[key]; call != "ProcessRecords" || c[len(c)-1] != call {
+							calls[key] = append(c, call)
+						}
+					}}
+				}, change)
+				f.Put(20, 10)
+				time.Sleep(20 * time.Second)
+				deleteStream(f, "orders")
+				time.Sleep(20 * time.Minute)
+				told := []string{"Initialize", "ProcessRecords", "ShutdownRequested"}
+				want := map[string][]string{"orders/shardId-000000000000": told, "orders/shardId-000000000001": told}
+				only := !strings.HasPrefix(name, "several")
+				if !only {
+					want["b/shardId-000000000000"], want["b/shardId-000000000001"] = []string{"Initialize"}, []string{"Initialize"}
+				}
+				mu.Lock()
+				if diff := cmp.Diff(want, calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				mu.Unlock()
+				for key, row := range f.Rows() {
+					if at := row["checkpoint"].(*types.AttributeValueMemberS).Value; strings.Contains(key, "b:") == (at != "TRIM_HORIZON") {
+						t.Errorf("the checkpoint of %s is %s", key, at)
+					}
+				}
+				if only {
+					if err := w.Wait(); !errors.Is(err, shardsync.ErrStreamNotFound) {
+						t.Errorf("Run ended with %v, want that there is no such stream", err)
+					}
+					return
+				}
+				if err := w.Stop(); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for shard := range want {
+					if strings.HasPrefix(shard, "b/") {
+						want[shard] = append(want[shard], "ShutdownRequested")
+					}
+				}
+				if diff := cmp.Diff(want, calls); diff != "" {
+					t.Errorf("calls after the stop (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // One stream may not be listed, one is throttled all the time, one does not exist: the others are read as if they were alone.

@@ -15,7 +15,7 @@ import (
 )
 
 // A fleet that nobody started for longer than the stream keeps its records, told to fail rather than skip some: Run ends with an
-// error that says so, the checkpoint stays, and the lease is free. Then it is told to go on.
+// error that says so, the checkpoint stays, and the lease is free. Then it is told to go on, and does with one warning.
 func TestRun_endsWhenAPositionIsNotKeptAnyMoreIfItIsToldToFail(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*config.Config){
@@ -63,10 +63,14 @@ func TestRun_endsWhenAPositionIsNotKeptAnyMoreIfItIsToldToFail(t *testing.T) {
 				if n := f.Audit.Distinct(); n != 10 {
 					t.Errorf("%d records were delivered, want the first 10 only", n)
 				}
-				w = f.Start("c", change)
+				var log warnings
+				w = f.Start("c", change, func(c *config.Config) { c.Logger = log.logger() })
 				f.WaitDelivered(time.Minute)
 				if err := w.Stop(); err != nil {
 					t.Error(err)
+				}
+				if lines := log.with("records may be lost"); len(lines) != 1 || len(log.with("level=WARN", "records may be lost", "position="+trimmed.Position, "first="+trimmed.First)) != 1 {
+					t.Errorf("the log has %q, want one warning with position %s and first %s", lines, trimmed.Position, trimmed.First)
 				}
 			})
 		})

@@ -143,7 +143,7 @@ type RetrievalConfig struct {
 	MaxRecords int
 
 	// IdleTime is the pause between reads of a shard while records come. A shard allows five reads a second, shared by
-	// all applications that poll it. Default 200ms; 200ms to 4min, and at most MaxIdleTime if that is set. (KCL: idleTimeBetweenReadsInMillis, 1500 ms)
+	// all applications that poll it. Default 250ms, which leaves one read a second to another application; 200ms to 4min, and at most MaxIdleTime if that is set. (KCL: idleTimeBetweenReadsInMillis, 1500 ms)
 	IdleTime time.Duration
 
 	// MaxIdleTime bounds the pause between reads of a shard that brings nothing, which grows from IdleTime: the delay of
@@ -162,8 +162,9 @@ type RetrievalConfig struct {
 	OnTrimmed TrimmedPolicy
 
 	// ByteBudget is how many bytes of record data may be fetched and not yet handled, all shards of the worker together; an
-	// aggregate counts as it came, and a little for each user record. It bounds memory while catching up; reads wait when it is spent. Default 256 MiB; at least 10 MiB, which is the largest
-	// answer to one GetRecords.
+	// aggregate counts as it came, and 144 bytes more for each user record. It bounds memory while catching up; reads wait when it is
+	// spent. By polling, a shard whose next record is larger than its share of the budget reads that record all the same, and holds it. Default
+	// 256 MiB; at least 10 MiB, which is the largest answer to one GetRecords.
 	ByteBudget int64
 
 	// MaxPendingBatches is how many batches a shard may be ahead of its processor. More smooth out a processor of uneven

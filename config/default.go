@@ -28,7 +28,7 @@ const (
 	defaultTaskBackoff            = 500 * time.Millisecond
 	defaultMaxTaskBackoff         = 30 * time.Second
 	defaultMaxRecords             = 10_000
-	defaultIdleTime               = 200 * time.Millisecond
+	defaultIdleTime               = 250 * time.Millisecond
 	defaultMaxIdleTime            = time.Second
 	defaultBehindLatest           = time.Second // a reader at the tip can be a little behind without there being much to read
 	defaultByteBudget             = 256 << 20

@@ -37,7 +37,8 @@ type FanOutConfig struct {
 	// Default false: it stays until somebody removes it (shardlease consumers deregister).
 	Deregister bool
 
-	// FallBackToPolling has the worker read by polling, with one warning, if fan-out is denied to it or the server does not know it.
+	// FallBackToPolling has the worker read all of its streams by polling, with one warning, if fan-out is denied to it, the server does not know
+	// it, or a stream has all the consumers that it can have (20; to see that, the worker needs the permission for ListStreamConsumers).
 	// Default false: it tries again for ever, and says so.
 	FallBackToPolling bool
 

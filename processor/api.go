@@ -21,8 +21,9 @@ type RecordProcessor interface {
 	LeaseLost(ctx context.Context, in LeaseLostInput)
 	// ShardEnded comes after the last record was handled. It must checkpoint, else it is called again.
 	ShardEnded(ctx context.Context, in ShardEndedInput) error
-	// ShutdownRequested comes when this worker gives the lease up, because it stops or because another worker should have the
-	// shard: checkpoint now, and nothing comes twice. It is not repeated.
+	// ShutdownRequested comes when this processor gets no more records: the worker gives the lease up, because it stops or because
+	// another worker should have the shard; or nothing can be read any more, because the stream was deleted. Checkpoint now, and
+	// nothing comes twice. It is not repeated.
 	ShutdownRequested(ctx context.Context, in ShutdownRequestedInput) error
 }
 
@@ -91,7 +92,7 @@ type ShardEndedInput struct {
 	Grant        checkpoint.Grant
 }
 
-// ShutdownRequestedInput is the last chance to checkpoint before the lease is given up.
+// ShutdownRequestedInput is the last chance to checkpoint: the lease is held still.
 type ShutdownRequestedInput struct {
 	Checkpointer *checkpoint.Checkpointer
 	Grant        checkpoint.Grant

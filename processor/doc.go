@@ -10,7 +10,7 @@
 //
 //	Initialize          once it returned nil, never again; after an error again, on the same processor
 //	ProcessRecords      any number of times
-//	ShutdownRequested   at most once: the lease will be given up, checkpoint now
+//	ShutdownRequested   at most once: no more records come, as the lease will be given up or the stream is gone; checkpoint now
 //	LeaseLost           at most once, and last: the shard may be another worker's already
 //	ShardEnded          last, if it checkpoints: the shard has no more records and all of them are handled
 //

@@ -3,6 +3,7 @@ package retrieval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -84,9 +85,10 @@ func (f *FanOut) registration(start Start) *registration {
 	return r
 }
 
-// fallBack makes the worker read by polling from now on, if fan-out was denied and the configuration says so.
+// fallBack makes the worker read by polling from now on, if fan-out is not to be had and the configuration says so.
 func (f *FanOut) fallBack(stream string, err error) bool {
-	if kind := faultOf(err); !f.cfg.FallBackToPolling || kind != denied && !unknownOperation(err) {
+	_, full := errors.AsType[*fullError](err)
+	if !f.cfg.FallBackToPolling || faultOf(err) != denied && !full && !unknownOperation(err) {
 		return false
 	}
 	f.polls.Store(true)

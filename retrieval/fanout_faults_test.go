@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -85,8 +86,8 @@ var fanOutFaults = map[string]struct {
 	"no ARN to be had":             {registering("DescribeStreamSummary", emulator.Throttle()), 30 * time.Second, 3},
 }
 
-// Each fault strikes a reader that has read ten records, while ten more come and then the shard is split: all must come
-// once, in order, and then the end.
+// Each fault strikes a reader at its first subscription, and one that has read ten records when it subscribes again; ten more come, and
+// then the shard is split: all must come once, in order, and then the end. Registrations are looked for before the first one only.
 func TestFanOut_survivesEachFault(t *testing.T) {
 	t.Parallel()
 	for name, c := range fanOutFaults {
@@ -98,26 +99,70 @@ func TestFanOut_survivesEachFault(t *testing.T) {
 				defer s.Close()
 				began := time.Now()
 				got, _ := w.take(ctx, s, 10)
-				time.Sleep(15 * time.Second)
+				w.goesOnInspiteOf(ctx, s, got, began, c.within, c.calls)
+			})
+		})
+		if c.rule.Operation != "SubscribeToShard" {
+			continue
+		}
+		t.Run(name+", later", func(t *testing.T) {
+			bubble(t, 1, func(ctx context.Context, w *world) {
 				w.put(10)
-				more, _ := w.take(ctx, s, 10)
-				if took := time.Since(began) - 15*time.Second; took > c.within {
-					t.Errorf("it took %v, want at most %v", took, c.within)
+				s := w.openFanOut(ctx, w.fanOut(), shard0, checkpoint.TrimHorizon)
+				defer s.Close()
+				got, _ := w.take(ctx, s, 10)
+				struck := w.server.Counts().Of(subscriptions)
+				w.server.Inject(c.rule)
+				for deadline := time.Now().Add(6 * time.Minute); w.server.Counts().Of(subscriptions).Requests == struck.Requests; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatal("there was no second subscription")
+					}
 				}
-				w.split(shard0)
-				last, end := w.toEnd(ctx, s)
-				if diff := cmp.Diff(numbers(0, 20), slices.Concat(got, more, last)); diff != "" {
-					t.Errorf("records (-want +got):\n%s", diff)
-				}
-				if end.Gone || len(end.Children) != 2 {
-					t.Errorf("the end is %+v, want two children", end)
-				}
-				if n := w.server.Counts().Of(emulator.CountKey{Client: "reader", Operation: "SubscribeToShard"}).Requests; n > c.calls {
-					t.Errorf("%d subscriptions, want at most %d", n, c.calls)
-				}
+				w.goesOnInspiteOf(ctx, s, got, time.Now(), c.within, c.calls+struck.Requests)
 			})
 		})
 	}
+}
+
+var subscriptions = emulator.CountKey{Client: "reader", Operation: "SubscribeToShard"}
+
+// goesOnInspiteOf puts ten more records in the midst of a fault that began to strike at a given time, and splits the shard.
+func (w *world) goesOnInspiteOf(ctx context.Context, s *source, got []string, began time.Time, within time.Duration, calls int64) {
+	w.t.Helper()
+	time.Sleep(15 * time.Second)
+	w.put(10)
+	more, _ := w.take(ctx, s, 10)
+	if took := time.Since(began) - 15*time.Second; took > within {
+		w.t.Errorf("it took %v, want at most %v", took, within)
+	}
+	w.split(shard0)
+	last, end := w.toEnd(ctx, s)
+	if diff := cmp.Diff(numbers(0, 20), slices.Concat(got, more, last)); diff != "" {
+		w.t.Errorf("records (-want +got):\n%s", diff)
+	}
+	if end.Gone || len(end.Children) != 2 {
+		w.t.Errorf("the end is %+v, want two children", end)
+	}
+	if n := w.server.Counts().Of(subscriptions).Requests; n > calls {
+		w.t.Errorf("%d subscriptions, want at most %d", n, calls)
+	}
+}
+
+// A service that sends something new sends it with each subscription to each shard.
+func TestFanOut_warnsOnceOfEventsThatItDoesNotKnow(t *testing.T) {
+	bubble(t, 3, func(ctx context.Context, w *world) {
+		w.server.Inject(subscribing(emulator.UnknownEventAfter(1), 0))
+		f := w.fanOut()
+		var warnings atomic.Int64
+		f.polling.log = countWarnings(&warnings)
+		for _, shard := range []string{shard0, shard1, shard2} {
+			defer w.openFanOut(ctx, f, shard, checkpoint.TrimHorizon).Close()
+		}
+		time.Sleep(15 * time.Minute)
+		if n := w.server.Counts().Of(subscriptions).Requests; warnings.Load() != 1 || n < 9 {
+			t.Errorf("%d warnings in %d subscriptions, want one in at least 9", warnings.Load(), n)
+		}
+	})
 }
 
 func TestFanOut_endsWithTheStream(t *testing.T) {
@@ -229,6 +274,35 @@ func TestFanOut_fallsBackToPollingWithOneWarning(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestFanOut_fallsBackWhereTheStreamHasAllTheConsumersItCanHave(t *testing.T) {
+	bubble(t, 1, func(ctx context.Context, w *world) {
+		w.put(30)
+		summary, err := w.user.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: aws.String(stream)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range fewConsumers {
+			if _, err := w.user.RegisterStreamConsumer(ctx, &kinesis.RegisterStreamConsumerInput{
+				StreamARN: summary.StreamDescriptionSummary.StreamARN, ConsumerName: aws.String(fmt.Sprint("another-", i)),
+			}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second) // five at most are created at a time
+		}
+		w.cfg.FanOut.FallBackToPolling = true
+		f := w.fanOut()
+		var warnings atomic.Int64
+		f.polling.log = countWarnings(&warnings)
+		s := w.openFanOut(ctx, f, shard0, checkpoint.TrimHorizon)
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if got, _ := w.take(ctx, s, 30); len(got) != 30 || warnings.Load() != 1 {
+			t.Errorf("%d records and %d warnings, want 30 and one", len(got), warnings.Load())
+		}
+	})
 }
 
 func TestFanOut_withoutAFallBackItWaitsForThePermission(t *testing.T) {

@@ -263,9 +263,14 @@ func (g *registration) full(ctx context.Context, cause error) error {
 	if err != nil || len(names) < fewConsumers {
 		return cause // too many calls, or too many that are being created
 	}
-	return fmt.Errorf("%w; stream %q has %d consumers (%s): remove one that no application uses, with: shardlease consumers deregister --stream %s NAME",
-		cause, g.stream, len(names), strings.Join(names, ", "), g.said)
+	return &fullError{fmt.Errorf("%w; stream %q has %d consumers (%s): remove one that no application uses, with: shardlease consumers deregister --stream %s NAME",
+		cause, g.stream, len(names), strings.Join(names, ", "), g.said)}
 }
+
+// fullError says that a stream has all the consumers that it can have.
+type fullError struct{ error }
+
+func (e *fullError) Unwrap() error { return e.error }
 
 // fewConsumers is how many every stream may have.
 const fewConsumers = 20

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/shardlease/shardlease/checkpoint"
+	"github.com/shardlease/shardlease/config"
 	"github.com/shardlease/shardlease/emulator"
+	"github.com/shardlease/shardlease/processor"
 )
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
@@ -176,6 +179,80 @@ func TestFanOut_keepsToTheBudgetWhileProcessorsStandStill(t *testing.T) {
 	})
 }
 
+// Every processor of a worker stands still and holds what it has got. By polling a shard asks for as much as there is room for; an event
+// comes whole or not at all, so that shards beyond the budget get nothing until somebody goes on. A single processor holds up nobody.
+func TestFanOut_shardsGetNothingWhereAllProcessorsHoldMoreThanTheBudget(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("too long under the race detector; go test without -short runs it")
+	}
+	const shards, event = 12, 2_000_000
+	for name, c := range map[string]struct {
+		mode           config.RetrievalMode
+		budget         int64
+		still, waiting int // processors that stand still, and shards that get nothing meanwhile
+	}{
+		"polling":                           {config.Polling, 7 * event, shards, 0},
+		"fan-out":                           {config.FanOut, 7 * event, shards, 6},
+		"fan-out, one stands still":         {config.FanOut, 7 * event, 1, 0},
+		"fan-out, with room for all events": {config.FanOut, 2*shards*event + 1<<20, shards, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, shards, func(ctx context.Context, w *world) {
+				w.cfg.ByteBudget = c.budget
+				w.putBytes(shards, event/2500, 2500)
+				fanOut, polling := w.fanOut(), w.polling()
+				var sources []processor.RecordSource
+				for _, s := range w.list() {
+					if c.mode == config.FanOut {
+						sources = append(sources, w.openFanOut(ctx, fanOut, *s.ShardId, checkpoint.TrimHorizon))
+					} else {
+						sources = append(sources, w.open(ctx, polling, *s.ShardId, checkpoint.TrimHorizon))
+					}
+				}
+				var reading sync.WaitGroup
+				goOn := make(chan struct{})
+				records := make([]int, shards)
+				for i, s := range sources {
+					reading.Go(func() {
+						for records[i] < event/2500 {
+							b, err := s.Next(ctx)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							w.mu.Lock()
+							records[i] += len(b.Records)
+							w.mu.Unlock()
+							if i < c.still && len(b.Records) > 0 {
+								<-goOn
+							}
+							b.Release()
+						}
+					})
+				}
+				time.Sleep(11 * time.Minute) // subscriptions end meanwhile, and others follow
+				w.mu.Lock()
+				waiting := 0
+				for _, n := range records {
+					if n == 0 {
+						waiting++
+					}
+				}
+				w.mu.Unlock()
+				if waiting != c.waiting {
+					t.Errorf("%d of %d shards have got nothing, want %d", waiting, shards, c.waiting)
+				}
+				close(goOn)
+				reading.Wait()
+				for _, s := range sources {
+					s.Close()
+				}
+			})
+		})
+	}
+}
+
 func TestFanOut_hasOneGoroutineAShard(t *testing.T) {
 	alone(t, 50, func(ctx context.Context, w *world) {
 		f := w.fanOut()
@@ -196,32 +273,45 @@ func TestFanOut_hasOneGoroutineAShard(t *testing.T) {
 	})
 }
 
+// They begin at once, as fast as the service answers; each first one ends at a moment of its own, and so do all that follow.
 func TestFanOut_spreadsTheSubscriptionsOfManyShards(t *testing.T) {
-	bubble(t, 16, func(ctx context.Context, w *world) {
+	shards, most := 300, 12 // it is 1.25 a second on average from the second minute to the fifth
+	if testing.Short() {
+		shards, most = 50, 6
+	}
+	alone(t, shards, func(ctx context.Context, w *world) {
 		f := w.fanOut()
-		var minutes [11]int
+		begun := map[time.Duration]int{} // by second
 		began := time.Now()
 		defer w.server.Observe(func(e emulator.Event) {
-			if e.Operation == "SubscribeToShard" { // it is shown when it ends
-				if m := int(e.At.Add(e.Duration).Sub(began) / time.Minute); m < len(minutes) {
-					w.mu.Lock()
-					minutes[m]++
-					w.mu.Unlock()
-				}
+			if e.Operation == "SubscribeToShard" {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				begun[e.At.Sub(began).Truncate(time.Second)]++
 			}
 		})()
+		var sources []*source
 		for _, s := range w.list() {
-			source := w.openFanOut(ctx, f, *s.ShardId, checkpoint.Latest)
-			defer source.Close()
+			sources = append(sources, w.openFanOut(ctx, f, *s.ShardId, checkpoint.Latest))
 		}
-		time.Sleep(11 * time.Minute)
+		time.Sleep(10*time.Minute + 30*time.Second)
+		for _, s := range sources {
+			s.Close()
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for m := 1; m < len(minutes); m++ {
-			if minutes[m] > 12 {
-				t.Errorf("%d of 16 subscriptions end in minute %d: %v", minutes[m], m, minutes)
+		first, later := 0, 0
+		for at, n := range begun {
+			if at < 20*time.Second {
+				first = max(first, n)
+			} else if later = max(later, n); n > most {
+				t.Errorf("%d subscriptions of %d begin in one second, %v after the first: want at most %d", n, shards, at, most)
 			}
 		}
+		if first != shards {
+			t.Errorf("%d subscriptions begin in one second at the start, want %d: the document is out of date", first, shards)
+		}
+		t.Logf("%d subscriptions begin in a second at most", later)
 	})
 }
 

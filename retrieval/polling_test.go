@@ -87,23 +87,6 @@ func TestPolling_readsAnIdleShardOnceASecondAndSaysHowFarItIs(t *testing.T) {
 }
 
 // Five reads a second and two megabytes: with the service's limits a reader that was refused once keeps to them.
-func TestPolling_keepsToTheLimitsOnceItWasRefused(t *testing.T) {
-	bubble(t, 1, func(ctx context.Context, w *world) {
-		w.cfg.MaxRecords = 10
-		s := w.open(ctx, w.polling(), shard0, checkpoint.TrimHorizon)
-		defer s.Close()
-		w.put(800)
-		got, _ := w.take(ctx, s, 800)
-		if diff := cmp.Diff(numbers(0, 800), got); diff != "" {
-			t.Error(diff)
-		}
-		c := w.server.Counts().Of(emulator.CountKey{Client: "reader", Operation: "GetRecords"})
-		if c.Throttled == 0 || c.Throttled > 8 {
-			t.Errorf("%d of %d reads were refused", c.Throttled, c.Requests)
-		}
-	}, emulator.WithLimits())
-}
-
 func TestPolling_closeEndsAReaderThatWaitsForAnything(t *testing.T) {
 	t.Parallel()
 	waits := map[string]func(ctx context.Context, w *world, p *Polling){

@@ -34,7 +34,7 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 		"at the tip":             {last: reading{1, false, 0}, want: idle},
 		"a little behind":        {last: reading{1, false, 20}, want: idle},
 		"far behind in a gap":    {last: reading{0, false, 5000}, want: idle},
-		"refused before":         {refused: true, last: reading{10_000, true, 5000}, want: idle},
+		"refused before":         {refused: true, last: reading{10_000, true, 5000}, want: idle + refusedMore},
 		"first empty":            {last: reading{}, want: idle},
 		"just opened, empty":     {opening: true, last: reading{}, want: idle / 4},
 		"opened, second empty":   {opening: true, before: make([]reading, 1), last: reading{}, want: idle},
@@ -50,22 +50,32 @@ func TestPace_waitsAsLongAsTheShardIsQuiet(t *testing.T) {
 			p.refused()
 		}
 		for _, r := range c.before {
-			p.after(r.records, r.full, r.behind)
+			p.after(r.records, 0, r.full, r.behind)
 		}
-		got := p.after(c.last.records, c.last.full, c.last.behind)
+		got := p.after(c.last.records, 0, c.last.full, c.last.behind)
 		if got < c.want || got > c.want+c.want/8 {
 			t.Errorf("%s: %v, want %v and at most an eighth more", name, got, c.want)
 		}
 	}
 	p := pace{idle: idle, most: most, far: 1000}
 	p.refused()
-	for range carefulReads {
-		if p.after(10_000, true, 5000) == 0 {
-			t.Fatal("a read follows at once soon after one was refused")
+	if got := p.after(500, 5<<20, true, 5000); got < 2500*time.Millisecond {
+		t.Errorf("the read after a page of 5 MiB comes after %v: the service would refuse it", got)
+	}
+	reads := 1
+	for ; p.after(10_000, 0, true, 5000) != 0; reads++ {
+		if reads > 100 {
+			t.Fatal("one refusal is not forgotten")
 		}
 	}
-	if p.after(10_000, true, 5000) != 0 {
-		t.Error("still careful")
+	if reads < 50 {
+		t.Errorf("a read follows at once %d reads after one was refused", reads)
+	}
+	for range 1000 {
+		p.refused()
+	}
+	if got := p.after(1, 0, false, 0); got > mostCareful+mostCareful/8 {
+		t.Errorf("a shard that is always refused is left alone for %v", got)
 	}
 }
 

@@ -212,7 +212,7 @@ func (r *reader) read(ctx context.Context) (next time.Duration, done bool, err e
 	if came > 0 && r.place.last != "" && r.mayBeTrimmed() {
 		r.iterator = nil
 	}
-	return r.pace.after(n, full, behind), false, nil
+	return r.pace.after(n, data, full, behind), false, nil
 }
 
 // limit is how many records are likely to fit into so many bytes. Before any shard of the worker has seen a record, one

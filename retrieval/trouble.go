@@ -75,12 +75,19 @@ func (r *reader) failed(ctx context.Context, what string, err error) (done bool,
 		r.iterator = nil
 	}
 	t.pauses(base, most)
-	return false, r.retry(ctx, what, err)
+	wait := t.pause.Next()
+	if kind == throttled {
+		wait = max(wait, r.pace.owes-r.clock.Since(r.heard))
+	}
+	return false, r.retryAfter(ctx, what, err, wait)
 }
 
 // retry reports a fault and pauses.
 func (r *reader) retry(ctx context.Context, what string, err error) error {
-	wait := r.troubled().pause.Next()
+	return r.retryAfter(ctx, what, err, r.troubled().pause.Next())
+}
+
+func (r *reader) retryAfter(ctx context.Context, what string, err error, wait time.Duration) error {
 	r.retried(what, err, wait)
 	return r.sleep(ctx, wait)
 }

@@ -23,7 +23,7 @@ type consumersListCmd struct {
 // Help is the text below the flags.
 func (consumersListCmd) Help() string {
 	return "A consumer is paid for by the hour until it is removed, whether it is used or not. By default it is named like its application, and that like its lease table: " +
-		"where there is no such table, or nobody owns a lease in it, the consumer is likely to be left over. An application that works may still read by polling and have left its consumer behind: its configuration tells."
+		"where there is no such table, or nobody owns a lease in it, the consumer is likely to be left over. Workers that were killed still stand as owners in their table, and those that run may read by polling and have left their consumer behind: no table tells, so the list has the command for these cases."
 }
 
 // Validate checks what kong cannot.

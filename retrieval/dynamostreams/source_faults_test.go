@@ -2,6 +2,7 @@ package dynamostreams_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestSource_goesOnFromTheOldestRecordThatIsLeft(t *testing.T) {
 	}, emulator.WithTableStreamShardLife(1000*time.Hour))
 }
 
+// Each fault strikes at the first read, in the midst of it, and where the shard's end is read and its children are asked for.
 func TestSource_survivesEachFault(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -61,20 +63,67 @@ func TestSource_survivesEachFault(t *testing.T) {
 				over(t, func(w *world) {
 					w.put(0, 250)
 					id := w.shards()[0].ID
-					w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: operation, Times: 3, Effect: c.effect})
+					w.strike(operation, 0, c.effect)
 					s := w.open(retrieval.Start{ShardID: id})
 					defer s.Close()
 					got, _, _ := w.take(s, 250)
 					w.equal("the changes", numbers(0, 250), got)
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					if operation == "GetRecords" && (len(w.faults) == 0 || !strings.Contains(w.faults[0], c.told)) {
-						w.Errorf("told: %q, want %q", w.faults, c.told)
+					if told := w.told(); operation == "GetRecords" && (len(told) == 0 || !strings.Contains(told[0], c.told)) {
+						w.Errorf("told: %q, want %q", told, c.told)
 					}
 				})
 			})
 		}
+		t.Run(name+" later", func(t *testing.T) {
+			t.Parallel()
+			over(t, func(w *world) {
+				w.put(0, 1050)
+				id := w.shards()[0].ID
+				w.strike("GetRecords", 1, c.effect) // between two pages of a reader that is behind
+				s := w.open(retrieval.Start{ShardID: id})
+				defer s.Close()
+				got, _, _ := w.take(s, 1050)
+				w.equal("the changes while behind", numbers(0, 1050), got)
+				time.Sleep(10 * time.Second)
+
+				w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: "GetRecords", Times: 1, Effect: emulator.Fail(400, "ExpiredIteratorException", "too old")})
+				w.strike("GetShardIterator", 0, c.effect) // in the midst, for a new one
+				w.put(1050, 1100)
+				got, _, _ = w.take(s, 50)
+				w.equal("the changes at the tip", numbers(1050, 1100), got)
+
+				w.strike("GetRecords", 0, c.effect)
+				w.strike("DescribeStream", 0, c.effect)
+				if _, err := w.server.RollTableStream("orders"); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, end := w.take(s, 1); end == nil || end.Gone || len(end.Children) != 1 {
+					t.Errorf("the end is %+v, want one child", end)
+				}
+				told := strings.Join(w.told(), "\n")
+				if n := strings.Count(told, c.told); n < 3 {
+					t.Errorf("told %d times of it in\n%s", n, told)
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(w.trims) != 0 {
+					t.Errorf("told of what was trimmed: %+v", w.trims)
+				}
+			})
+		})
 	}
+}
+
+// strike makes three requests fail, once so many were let through.
+func (w *world) strike(operation string, skip int, e emulator.Effect) {
+	w.server.Inject(emulator.Rule{Service: emulator.DynamoDBStreams, Operation: operation, Skip: skip, Times: 3, Effect: e})
+}
+
+// told is what was told so far of what is tried again.
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.faults)
 }
 
 func TestSource_saysWhichPermissionsAreMissing(t *testing.T) {

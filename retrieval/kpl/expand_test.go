@@ -87,6 +87,7 @@ func TestExpand_readsWhateverProtobufAllows(t *testing.T) {
 	for name, message := range map[string]string{
 		"tables after the records":    field(3, one) + field(1, "k"),
 		"tables between records":      field(1, "k") + field(3, one) + field(2, "5"),
+		"the largest field number":    field(1, "k") + field(1<<29-1, "?") + field(3, one+number(1<<29-1, 1)),
 		"tags":                        field(1, "k") + field(3, one+field(4, field(1, "tag")+field(2, "value"))),
 		"unknown fields":              field(1, "k") + number(9, 7) + field(12, "?") + field(3, one+number(17, 1)+field(18, "?")),
 		"a group":                     field(1, "k") + "\x4b\x08\x01\x4c" + field(3, one),
@@ -139,6 +140,8 @@ func TestExpand_ofADamagedAggregateCostsOnlyThat(t *testing.T) {
 		"a table only":               {sealed([]byte(field(1, "k"))), "it holds no user records"},
 		"message cut":                {sealed([]byte(good[:len(good)-1])), "it is no AggregatedRecord: a field goes beyond the end"},
 		"field number 0":             {sealed([]byte(good + "\x02\x00")), "it is no AggregatedRecord: it has a field that protobuf does not allow"},
+		"field number 2^29":          {sealed([]byte(good + number(1<<29, 0))), "it is no AggregatedRecord: it has a field that protobuf does not allow"},
+		"the same in a record":       {sealed([]byte(good + field(3, number(1, 0)+field(3, "x")+number(1<<29, 0)))), "user record 1: it is no AggregatedRecord: it has a field that protobuf does not allow"},
 		"type 7":                     {sealed([]byte(good + "\x0f\x00")), "it is no AggregatedRecord: it has a field that protobuf does not allow"},
 		"end of a group":             {sealed([]byte(good + "\x0c")), "it is no AggregatedRecord: it has a field that protobuf does not allow"},
 		"a length beyond the end":    {sealed([]byte(good + "\x1a\xff\xff\xff\xff\x0f")), "it is no AggregatedRecord: a field goes beyond the end"},

@@ -55,7 +55,7 @@ func nextField(m []byte) (number protowire.Number, value, rest []byte, err error
 		}
 	}
 	for len(m) > 0 {
-		number, kind, n := protowire.ConsumeTag(m)
+		number, kind, n := tag(m)
 		if n < 0 {
 			return 0, nil, nil, malformed(n)
 		}
@@ -80,6 +80,18 @@ func varint(b []byte) (uint64, int) {
 		return uint64(b[0]), 1
 	}
 	return protowire.ConsumeVarint(b)
+}
+
+// invalidNumber is what protowire answers where the number of a field is 0.
+var _, _, invalidNumber = protowire.ConsumeTag([]byte{0})
+
+// tag is protowire.ConsumeTag, which alone lets numbers pass that protobuf refuses.
+func tag(b []byte) (protowire.Number, protowire.Type, int) {
+	number, kind, n := protowire.ConsumeTag(b)
+	if n > 0 && number > protowire.MaxValidNumber {
+		return 0, 0, invalidNumber
+	}
+	return number, kind, n
 }
 
 // malformed words what protowire has found; its own words change from build to build.
@@ -120,7 +132,7 @@ func parseRecord(raw []byte) (userRecord, error) {
 func parseFields(raw []byte) (u userRecord, err error) {
 	var hasKey, hasData bool
 	for len(raw) > 0 {
-		number, kind, n := protowire.ConsumeTag(raw)
+		number, kind, n := tag(raw)
 		if n < 0 {
 			return u, malformed(n)
 		}

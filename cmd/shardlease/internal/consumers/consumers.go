@@ -38,16 +38,27 @@ func List(ctx context.Context, out io.Writer, k *kinesis.Client, d *dynamodb.Cli
 	if err := line(table, "CONSUMER\tSTATUS\tSINCE\tAPPLICATION OF THAT NAME"); err != nil {
 		return err
 	}
+	var owning []string
 	for _, c := range all {
 		name := aws.ToString(c.ConsumerName)
-		if err := line(table, "%s\t%s\t%s\t%s", name, c.ConsumerStatus, aws.ToTime(c.ConsumerCreationTimestamp).UTC().Format(time.DateTime), usage(ctx, d, name)); err != nil {
+		use, owned := usage(ctx, d, name)
+		if owned {
+			owning = append(owning, name)
+		}
+		if err := line(table, "%s\t%s\t%s\t%s", name, c.ConsumerStatus, aws.ToTime(c.ConsumerCreationTimestamp).UTC().Format(time.DateTime), use); err != nil {
 			return err
 		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	return line(out, "to remove one: shardlease consumers deregister --stream %s%s NAME", stream, given)
+	deregister := "shardlease consumers deregister --stream " + stream + given
+	for _, name := range owning {
+		if err := line(out, "if the workers of %s are gone, or poll, it is left over: %s %s", name, deregister, name); err != nil {
+			return err
+		}
+	}
+	return line(out, "to remove one: %s NAME", deregister)
 }
 
 func line(out io.Writer, format string, args ...any) error {
@@ -55,8 +66,9 @@ func line(out io.Writer, format string, args ...any) error {
 	return err
 }
 
-// usage tells what the lease table of this name says.
-func usage(ctx context.Context, d *dynamodb.Client, table string) string {
+// usage tells what the lease table of this name says, and whether somebody owns leases in it. How they read no table tells, and the
+// service does not say who subscribes.
+func usage(ctx context.Context, d *dynamodb.Client, table string) (text string, owned bool) {
 	owners := map[string]bool{}
 	pages := dynamodb.NewScanPaginator(d, &dynamodb.ScanInput{
 		TableName: &table, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("leaseOwner"),
@@ -64,10 +76,10 @@ func usage(ctx context.Context, d *dynamodb.Client, table string) string {
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if _, missing := errors.AsType[*ddbtypes.ResourceNotFoundException](err); missing {
-			return "left over? There is no lease table " + table
+			return "left over? There is no lease table " + table, false
 		}
 		if err != nil {
-			return "not known: " + err.Error()
+			return "not known: " + err.Error(), false
 		}
 		for _, row := range page.Items {
 			if owner, ok := row["leaseOwner"].(*ddbtypes.AttributeValueMemberS); ok {
@@ -77,11 +89,11 @@ func usage(ctx context.Context, d *dynamodb.Client, table string) string {
 	}
 	switch len(owners) {
 	case 0:
-		return "left over? Nobody owns a lease in table " + table
+		return "left over? Nobody owns a lease in table " + table, false
 	case 1:
-		return "1 worker owns leases"
+		return "1 worker owns leases: in use if it runs and reads by fan-out", true
 	}
-	return fmt.Sprintf("%d workers own leases", len(owners))
+	return fmt.Sprintf("%d workers own leases: in use if they run and read by fan-out", len(owners)), true
 }
 
 // Deregister removes a consumer by its name and says so.
