@@ -18,7 +18,7 @@ func TestSpeed_comparesEveryContender(t *testing.T) {
 		{name: "aggregates", size: 10, perShard: 3, packed: 30},
 	}
 	var out strings.Builder
-	if err := speed(t.Context(), settings{rounds: 1}, small, into(&out)); err != nil {
+	if err := speed(t.Context(), settings{rounds: 1, drains: 2}, small, into(&out)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range contenders() {

@@ -15,7 +15,7 @@ import (
 
 // settings are the command line.
 type settings struct {
-	rounds              int
+	rounds, drains      int
 	only, who           string
 	profile, memprofile string
 	memory              bool
@@ -26,7 +26,8 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 5, "how often everybody reads everything")
+	flag.IntVar(&s.rounds, "rounds", 5, "how many rounds the figures are medians of")
+	flag.IntVar(&s.drains, "drains", 4, "how often everybody reads everything in a round: with one, how a drain meets the garbage collector's cycles decides")
 	flag.StringVar(&s.only, "only", "", "only workloads, or scenarios of -memory, whose name contains this")
 	flag.StringVar(&s.who, "who", "", "only workers whose name contains this, beside the server and the bare loops")
 	flag.StringVar(&s.profile, "cpuprofile", "", "write a CPU profile to this file; use it with -only")
@@ -93,8 +94,8 @@ func profiled(name string, f func() error) error {
 	})
 }
 
-// race lets everybody drain a workload, some times, and returns what each took, by name. Who comes first changes from round
-// to round. A round before them, which does not count, fills pools and finds the places of the pages.
+// race lets everybody drain a workload, some times a round, and returns what each took, by name, in each round. Who comes first changes from
+// drain to drain. A round before them, which does not count, fills pools and finds the places of the pages.
 func race(ctx context.Context, w workload, s settings) (map[string][]usage, error) {
 	f, err := fill(ctx, w)
 	if err != nil {
@@ -111,13 +112,19 @@ func race(ctx context.Context, w workload, s settings) (map[string][]usage, erro
 	}
 	results := map[string][]usage{}
 	for i := range s.rounds {
-		for k := range all {
-			c := all[(i+k)%len(all)]
-			u, err := c.drain(ctx, f)
-			if err != nil {
-				return nil, fmt.Errorf("%s, round %d: %w", c.name, i+1, err)
+		round := map[string]usage{}
+		for d := range s.drains {
+			for k := range all {
+				c := all[(i+d+k)%len(all)]
+				u, err := c.drain(ctx, f)
+				if err != nil {
+					return nil, fmt.Errorf("%s, round %d: %w", c.name, i+1, err)
+				}
+				round[c.name] = round[c.name].and(u)
 			}
-			results[c.name] = append(results[c.name], u)
+		}
+		for name, u := range round {
+			results[name] = append(results[name], u)
 		}
 	}
 	return results, nil

@@ -27,7 +27,7 @@ type figures struct {
 
 // summarize compares each round of a contender with the same round of the server and of the bare loop.
 func summarize(w workload, us, server, bare []usage) figures {
-	n := float64(w.total())
+	n := float64(w.total() * us[0].phases)
 	of := func(f func(u, server, bare usage) float64) float64 {
 		v := make([]float64, len(us))
 		for i, u := range us {
@@ -78,7 +78,7 @@ func report(say printer, w workload, results map[string][]usage) {
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = io.WriteString(t, rows.String())
 	_ = t.Flush()
-	say("%s: %d shards, %d user records, medians of %d rounds\n%s%s\n", w.name, shards, w.total(), len(results[bareLoop]), table.String(), wanted.String())
+	say("%s: %d shards, %d user records, read %d times in each of %d rounds, medians\n%s%s\n", w.name, shards, w.total(), results[bareLoop][0].phases, len(results[bareLoop]), table.String(), wanted.String())
 }
 
 func judged(ratio float64) string {

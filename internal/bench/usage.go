@@ -7,11 +7,20 @@ import (
 	"time"
 )
 
-// usage is what a phase took of this process.
+// usage is what a phase took of this process, or several like it together.
 type usage struct {
+	phases         int64
 	elapsed, cpu   time.Duration
 	allocs, bytes  uint64
 	peakHeap, base uint64 // bytes of objects, also dead ones not yet collected; before it, after a collection
+}
+
+// and is what two took together.
+func (u usage) and(v usage) usage {
+	return usage{
+		phases: u.phases + v.phases, elapsed: u.elapsed + v.elapsed, cpu: u.cpu + v.cpu, allocs: u.allocs + v.allocs, bytes: u.bytes + v.bytes,
+		peakHeap: max(u.peakHeap, v.peakHeap), base: max(u.base, v.base),
+	}
 }
 
 // measure runs f, and looks at the heap while it runs.
@@ -37,7 +46,7 @@ func measure(f func() error) (usage, error) {
 	runtime.ReadMemStats(&before)
 	cpu, began := cpuTime(), time.Now()
 	err := f()
-	u := usage{elapsed: time.Since(began), cpu: cpuTime() - cpu, base: base}
+	u := usage{phases: 1, elapsed: time.Since(began), cpu: cpuTime() - cpu, base: base}
 	runtime.ReadMemStats(&after)
 	close(stop)
 	watch.Wait()
