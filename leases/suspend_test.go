@@ -38,26 +38,34 @@ func (s *skewedClock) context(ctx context.Context) context.Context {
 
 func TestHeld_looksAtTheClockItself(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 1, func(b *bubble) {
-		clock := &skewedClock{}
-		w := b.worker("a", "a").under(clock.context(b.ctx))
-		h := w.take(0) // no renewer runs: nobody's timer ends the lease
-		c := b.worker("c", "c").start()
-		b.within(2*b.cfg.FailoverTime, "takeover", func() bool { return c.count("taken") == 1 })
-		b.server.ResetCounts()
-		if h.Context().Err() != nil {
-			t.Fatal("somebody ended the lease")
-		}
-		if err := h.WriteCheckpoint(h.Context(), at(3)); !errors.Is(err, ErrLeaseLost) {
-			t.Errorf("a checkpoint after the deadline: %v", err)
-		}
-		if h.Context().Err() == nil || b.writes("a") != 0 {
-			t.Errorf("context %v, %d writes; want an end and none", h.Context().Err(), b.writes("a"))
-		}
-		if next := c.renewer.Held()[0]; next.Grant().Token <= h.Grant().Token {
-			t.Errorf("token %d after %d", next.Grant().Token, h.Grant().Token)
-		}
-	})
+	for name, act := range map[string]func(h *Held) error{
+		"before a checkpoint":            func(h *Held) error { return h.WriteCheckpoint(h.Context(), at(3)) },
+		"before the processor is called": func(h *Held) error { return h.Usable(h.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, func(b *bubble) {
+				clock := &skewedClock{}
+				w := b.worker("a", "a").under(clock.context(b.ctx))
+				h := w.take(0) // no renewer runs: nobody's timer ends the lease
+				c := b.worker("c", "c").start()
+				b.within(2*b.cfg.FailoverTime, "takeover", func() bool { return c.count("taken") == 1 })
+				b.server.ResetCounts()
+				if h.Context().Err() != nil {
+					t.Fatal("somebody ended the lease")
+				}
+				if err := act(h); !errors.Is(err, ErrLeaseLost) {
+					t.Errorf("after the deadline: %v, want lease lost", err)
+				}
+				if h.Context().Err() == nil || b.writes("a") != 0 {
+					t.Errorf("context %v, %d writes; want an end and none", h.Context().Err(), b.writes("a"))
+				}
+				if next := c.renewer.Held()[0]; next.Grant().Token <= h.Grant().Token {
+					t.Errorf("token %d after %d", next.Grant().Token, h.Grant().Token)
+				}
+			})
+		})
+	}
 }
 
 // Who has asked for a lease waits by its own clock, which goes on while our machine sleeps.
