@@ -46,7 +46,7 @@ func (f formerStreams) look(now time.Time, policy config.FormerStreamsConfig, li
 // merge makes of the streams that are named now, and those that were wanted before, those that are wanted now: what was
 // found out of a stream's identifier, and told of it, is kept as long as it is named, also if that is by its name now and was by its ARN
 // before. removed are those that are wanted no more. Of two that are, or may be, the same stream the second has a fault; only one that is configured in
-// the very same way is none more. It is pure.
+// the very same way is left out without a fault. It is pure.
 func merge(before []wanted, named []config.StreamConfig) (now, removed []wanted) {
 	var kept []int // of before
 	for n, cfg := range named {

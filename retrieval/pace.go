@@ -17,7 +17,7 @@ type pace struct {
 	far        int64         // milliseconds behind from which on a shard has not caught up
 	silence    time.Duration // pause after the last empty read
 	// careful is the pause to keep to because the service has refused reads; 0: it has not for a while. Each refusal makes it longer by the
-	// same, each answer shorter by a part of it: so all readers of a shard, whoever they are, come to the same pause, however many they are.
+	// same, each answer shorter by a part of it: so all of our readers of a shard, of whatever application, come to the same pause, however many they are.
 	careful time.Duration
 	// opening: nothing was read yet. The owner before us may have read everything a moment ago and handed the shard over; then
 	// the first read comes before the next record, and a whole pause after it would be the longest part of the hand-off.
